@@ -1,0 +1,236 @@
+"""Reading a cache: memory-mapped, one layer at a time, nothing believed unchecked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from exitbench.cache.files import file_bytes
+from exitbench.cache.heads import Head, head_algebra, offset_norms
+from exitbench.cache.manifest import MANIFEST, Manifest, ShardEntry, read_manifest
+from exitbench.cache.tensors import StoredTensor, TensorFile, open_tensors
+from exitbench.errors import InputError
+
+FLOATS = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+
+EVERYTHING = slice(None)
+
+
+class Shard:
+    """One shard of a cache; feature files are opened only when features are asked for."""
+
+    def __init__(self, directory: Path, manifest: Manifest, entry: ShardEntry, start: int) -> None:
+        self.directory, self.manifest, self.entry = directory, manifest, entry
+        self.start, self.stop = start, start + entry.rows
+        self.rows = entry.rows
+        self._file: TensorFile = open_tensors(directory, entry.file)
+        layers, classes = manifest.model.layers, len(manifest.task.classes)
+        self.stored_labels = self._file.tensor("labels").expect(torch.int64, (self.rows,))
+        self.stored_ids = self._file.tensor("ids").expect(torch.int64, (self.rows,))
+        self.stored_logits = self._file.tensor("logits").expect(torch.float32, (layers, self.rows, classes))
+        self.stored_norms: StoredTensor | None = None
+        if "offset_norm" in self._file.tensors:
+            self.stored_norms = self._file.tensor("offset_norm").expect(torch.float32, (layers, self.rows))
+
+    @cached_property
+    def stored_features(self) -> StoredTensor:
+        """The feature tensor [layers, rows, width]; its file is opened here, on first use."""
+        features, dtype = self.entry.features, self.manifest.feature_dtype
+        if features is None or dtype is None:
+            raise InputError(f"{self.directory}: expected features, found a compact cache without them")
+        tensor = open_tensors(self.directory, features.file).tensor("features")
+        width = self.manifest.model.width or tensor.shape[-1]
+        return tensor.expect(FLOATS[dtype], (self.manifest.model.layers, self.rows, width))
+
+
+class Cache:
+    """The per-layer outputs of one model on one split, read from a directory.
+
+    Opening checks the manifest and the header, labels and ids of every shard; a tensor is checked for
+    finite values when it is read. Layers count from 1; ``rows`` selects a contiguous range of samples.
+    Every accessor returns tensors with the samples first, on ``device``.
+    """
+
+    def __init__(self, path: str | Path, *, device: torch.device | str = "cpu") -> None:
+        self.path = Path(path)
+        self.device = torch.device(device)
+        self.manifest = read_manifest(self.path)
+        if not self.manifest.complete:
+            raise InputError(
+                f"{self.path}: incomplete: {self.manifest.rows} rows are written; run the command that was"
+                f" collecting it again to resume ({self.manifest.provenance.command or 'command not recorded'})"
+            )
+        self.name = self.path.resolve().name
+        self.rows = self.manifest.rows
+        self.layers = self.manifest.model.layers
+        self.classes = len(self.manifest.task.classes)
+        self.width = self.manifest.model.width
+        self.shards = self._open_shards()
+        self._check_labels_and_ids()
+
+    def _open_shards(self) -> list[Shard]:
+        shards: list[Shard] = []
+        for entry in self.manifest.shards:
+            shards.append(Shard(self.path, self.manifest, entry, shards[-1].stop if shards else 0))
+        stored = {shard.stored_norms is not None for shard in shards}
+        if len(stored) > 1:
+            raise InputError(f"{self.path}: expected offset_norm in all shards or in none, found it in some")
+        return shards
+
+    def _check_labels_and_ids(self) -> None:
+        for shard in self.shards:
+            labels = shard.stored_labels.block()
+            wrong = torch.nonzero((labels < 0) | (labels >= self.classes))
+            if len(wrong):
+                row = int(wrong[0])
+                raise InputError(
+                    f"{shard.stored_labels.path}: expected labels in 0..{self.classes - 1},"
+                    f" found {int(labels[row])} at row {row + shard.start}"
+                )
+        values, counts = np.unique(self.ids, return_counts=True)
+        if len(values) < self.rows:
+            twice = values[counts > 1][0]
+            raise InputError(f"{self.path}: expected every id once, found id {twice} {counts.max()} times")
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """The right class of every sample, [samples]."""
+        return np.concatenate([shard.stored_labels.block().numpy() for shard in self.shards])
+
+    @cached_property
+    def ids(self) -> NDArray[np.int64]:
+        """The identity of every sample, [samples]; all randomness is a function of it."""
+        return np.concatenate([shard.stored_ids.block().numpy() for shard in self.shards])
+
+    @property
+    def manifest_sha256(self) -> str:
+        """The sha256 of the manifest's bytes, which pins every other file of the cache."""
+        return hashlib.sha256(file_bytes(self.path / MANIFEST)).hexdigest()
+
+    @property
+    def has_features(self) -> bool:
+        return self.manifest.feature_dtype is not None
+
+    @property
+    def has_heads(self) -> bool:
+        return self.manifest.heads is not None
+
+    @property
+    def stores_offset_norms(self) -> bool:
+        """Whether offset norms are stored, so that no feature need be read for them."""
+        return self.shards[0].stored_norms is not None
+
+    @property
+    def has_offset_norms(self) -> bool:
+        """Whether offset norms are stored, or can be computed from features and heads."""
+        return self.stores_offset_norms or (self.has_features and self.has_heads)
+
+    def to(self, device: torch.device | str) -> Cache:
+        """The same cache, whose tensors are moved to ``device`` as they are read."""
+        return Cache(self.path, device=device)
+
+    def logits(self, layer: int, rows: slice = EVERYTHING) -> Tensor:
+        """The logits of one layer, [samples, classes] float32; never opens a feature file."""
+        return self._gather(layer, rows, lambda shard: shard.stored_logits)
+
+    def features(self, layer: int, rows: slice = EVERYTHING) -> Tensor:
+        """The head inputs of one layer, [samples, width] in the stored dtype."""
+        return self._gather(layer, rows, lambda shard: shard.stored_features)
+
+    def offset_norms(self, layer: int, rows: slice = EVERYTHING) -> Tensor:
+        """``||x + o||`` at one layer, [samples] float32: stored, or computed in row blocks."""
+        if self.stores_offset_norms:
+            return self._gather(layer, rows, _stored_norms)
+        if not self.has_offset_norms:
+            raise InputError(f"{self.path}: expected offset norms, or features and heads, found neither")
+        offset = self.head(layer).offset.to("cpu")
+        norms = [
+            offset_norms(shard.stored_features.block(layer - 1, rows=inner), offset)
+            for shard, inner in self._parts(layer, rows)
+        ]
+        result = norms[0] if len(norms) == 1 else torch.cat(norms)
+        self._refuse_non_finite(result, f"{self.path}: features", layer, rows.indices(self.rows)[0])
+        return result.to(self.device)
+
+    def head(self, layer: int) -> Head:
+        """The head of one layer with its algebra."""
+        self._check_layer(layer)
+        return self._heads[layer - 1]
+
+    @cached_property
+    def _heads(self) -> list[Head]:
+        weight, bias = self.head_tensors()
+        return [head_algebra(weight[m], bias[m]).to(self.device) for m in range(self.layers)]
+
+    def head_tensors(self) -> tuple[Tensor, Tensor]:
+        """The stored heads: weight [layers, classes, width] and bias [layers, classes], float32."""
+        entry = self.manifest.heads
+        if entry is None:
+            raise InputError(f"{self.path}: expected heads, found a cache that was imported without them")
+        stored = open_tensors(self.path, entry.file)
+        weight = stored.tensor("weight")
+        width = self.width or weight.shape[-1]
+        weight.expect(torch.float32, (self.layers, self.classes, width))
+        bias = stored.tensor("bias").expect(torch.float32, (self.layers, self.classes))
+        result = weight.block(), bias.block()
+        for tensor, name in zip(result, ("weight", "bias"), strict=True):
+            if not torch.isfinite(tensor).all():
+                layer = int(torch.nonzero(~torch.isfinite(tensor))[0, 0]) + 1
+                raise InputError(
+                    f"{stored.path}: expected finite numbers, found one in {name} of layer {layer} that is not"
+                )
+        return result
+
+    def predictions(self) -> NDArray[np.int64]:
+        """The predicted class of every sample at every layer, [layers, samples]."""
+        return np.stack([self.logits(m).argmax(dim=1).cpu().numpy() for m in range(1, self.layers + 1)])
+
+    def blocks(self, rows: int = 8192) -> Iterator[slice]:
+        """Contiguous ranges of at most ``rows`` samples that cover the cache and never cross a shard."""
+        for shard in self.shards:
+            for start in range(shard.start, shard.stop, rows):
+                yield slice(start, min(start + rows, shard.stop))
+
+    def _check_layer(self, layer: int) -> None:
+        if not 1 <= layer <= self.layers:
+            raise InputError(f"{self.path}: expected a layer in 1..{self.layers}, found {layer}")
+
+    def _parts(self, layer: int, rows: slice) -> Iterator[tuple[Shard, slice]]:
+        """The shards that hold ``rows``, each with its own part of them."""
+        self._check_layer(layer)
+        start, stop, step = rows.indices(self.rows)
+        if step != 1:
+            raise InputError(f"{self.path}: expected a contiguous range of rows, found steps of {step}")
+        for shard in self.shards:
+            low, high = max(start, shard.start), min(stop, shard.stop)
+            if low < high or (shard is self.shards[0] and start >= stop):
+                yield shard, slice(low - shard.start, max(high, low) - shard.start)
+
+    def _gather(self, layer: int, rows: slice, stored: Callable[[Shard], StoredTensor]) -> Tensor:
+        blocks = []
+        for shard, inner in self._parts(layer, rows):
+            tensor = stored(shard)
+            block = tensor.block(layer - 1, rows=inner)
+            self._refuse_non_finite(block, f"{tensor.path}: {tensor.name}", layer, shard.start + inner.start)
+            blocks.append(block)
+        whole = blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+        return whole.to(self.device)
+
+    def _refuse_non_finite(self, block: Tensor, what: str, layer: int, start: int) -> None:
+        finite = torch.isfinite(block)
+        if not finite.all():
+            row = int(torch.nonzero(~finite)[0, 0])
+            value = block[row][~finite[row]].reshape(-1)[0].item()
+            raise InputError(f"{what}: expected finite numbers, found {value} at layer {layer}, row {row + start}")
+
+
+def _stored_norms(shard: Shard) -> StoredTensor:
+    assert shard.stored_norms is not None
+    return shard.stored_norms

@@ -1,0 +1,363 @@
+"""Writing a cache: batches from any loop, in shards that are whole or absent, resumable after a kill.
+
+The manifest is rewritten after each shard and marked complete last, so a reader accepts the cache
+exactly when everything is in place. An interrupted write is taken up after its last whole shard and
+ends in the same bytes as one that ran through.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from exitbench.cache.batches import Batch, ShardBuffer
+from exitbench.cache.files import disk, make_directory, partial_name, write_whole
+from exitbench.cache.heads import head_algebra
+from exitbench.cache.manifest import (
+    MANIFEST,
+    FeatureDtype,
+    FileEntry,
+    Manifest,
+    Model,
+    Provenance,
+    ShardEntry,
+    Task,
+    parse_manifest,
+    read_manifest,
+)
+from exitbench.cache.tensors import encode, open_tensors
+from exitbench.errors import InputError
+
+HEADS = "heads.safetensors"
+
+
+class CacheWarning(UserWarning):
+    """Something about the data that a user should know, said once."""
+
+
+def shard_name(number: int) -> str:
+    """The file of shard ``number``, counted from 0."""
+    return f"shard-{number:05d}.safetensors"
+
+
+def features_name(number: int) -> str:
+    """The feature file of shard ``number``."""
+    return f"shard-{number:05d}.features.safetensors"
+
+
+def shard_number(name: str) -> int:
+    """The number in a shard's file name."""
+    digits = name.removeprefix("shard-").removesuffix(".safetensors")
+    return int(digits) if digits.isdigit() else -1
+
+
+class CacheWriter:
+    """A context manager that takes batches of any size and leaves a complete cache.
+
+    ``heads`` is (weight [layers, classes, width], bias [layers, classes]) or None. ``feature_dtype``
+    None makes a compact cache: features may still be given, for the offset norms, but are not kept.
+    Leaving the block by an exception keeps what is finished; the same call again resumes it. Loop over
+    :meth:`pending` to deliver exactly the missing rows, also when several processes share the work
+    (``rank`` of ``ranks``; ``barrier`` waits for all of them).
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        task: Task,
+        split: str,
+        model: Model,
+        heads: tuple[Tensor | ArrayLike, Tensor | ArrayLike] | None = None,
+        feature_dtype: FeatureDtype | None = None,
+        shard_rows: int = 4096,
+        provenance: dict[str, Any] | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+        barrier: Callable[[], None] = lambda: None,
+    ) -> None:
+        if shard_rows < 1:
+            raise InputError(f"expected shards of at least 1 row, found {shard_rows}")
+        self.path = Path(path)
+        self.shard_rows, self.rank, self.ranks, self.barrier = shard_rows, rank, ranks, barrier
+        self._heads = self._check_heads(heads, task, model)
+        width = model.width if self._heads is None else int(self._heads["weight"].shape[2])
+        self._head_entry: FileEntry | None = None
+        given = {"command": "", "versions": {}, "device": "cpu", "dtype": "float32", "seed": None, "note": ""}
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        facts = {"started": started, **given, **(provenance or {})}
+        known = {name: facts.pop(name) for name in Provenance.__dataclass_fields__}
+        self._plan = Manifest(
+            complete=False,
+            task=task,
+            split=split,
+            model=replace(model, width=width),
+            rows=0,
+            feature_dtype=feature_dtype,
+            heads=None,
+            shards=(),
+            provenance=Provenance(**known),
+            extra_provenance=tuple(sorted(facts.items())),
+        )
+        parse_manifest(self._plan.to_json().encode(), self.path / MANIFEST)
+        self._done: dict[int, ShardEntry] = {}
+        self._mine: dict[int, ShardEntry] = {}
+        self._total: int | None = None
+        self._buffer: ShardBuffer | None = None
+        self._offsets: list[Tensor] | None = None
+        self._next = 0
+        self._warned = False
+
+    # -- life of the context manager -------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        if self.rank == 0:
+            self._start()
+        self.barrier()
+        self._take_up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._finish()
+
+    @property
+    def rows_done(self) -> int:
+        """Rows in finished shards; a loop that does not use :meth:`pending` skips as many."""
+        return sum(entry.rows for entry in self._done.values())
+
+    def pending(self, total_rows: int) -> Iterator[range]:
+        """The rows of each shard that this process still has to deliver, one range at a time."""
+        self._total = total_rows
+        self._check_total(total_rows)
+        for number in range(self.rank, -(-total_rows // self.shard_rows), self.ranks):
+            if number in self._done:
+                continue
+            rows = range(number * self.shard_rows, min((number + 1) * self.shard_rows, total_rows))
+            self._next = number
+            self._buffer = self._new_buffer(rows)
+            yield rows
+            if number not in self._done:
+                missing = rows.stop - self._buffer.position
+                raise InputError(f"{self.path}: expected rows {rows.start} to {rows.stop - 1}, {missing} are missing")
+
+    def add(
+        self,
+        *,
+        labels: Tensor | ArrayLike,
+        logits: Tensor | ArrayLike,
+        features: Tensor | ArrayLike | None = None,
+        ids: Tensor | ArrayLike | None = None,
+        offset_norm: Tensor | ArrayLike | None = None,
+    ) -> None:
+        """Take a batch: labels [n], logits [layers, n, classes], features [layers, n, width], ids [n].
+
+        Offset norms [layers, n] are computed from features and heads when they are not given; ids are
+        the row numbers when they are not given. Float64 values are rounded to float32.
+        """
+        batch = Batch.make(labels, logits, features, ids, offset_norm)
+        if batch.rounded and not self._warned:
+            self._warned = True
+            warnings.warn("float64 values were rounded to float32", CacheWarning, stacklevel=2)
+        start = self._buffer.position if self._buffer else self._next * self.shard_rows
+        batch.check(self._plan, start)
+        if batch.offset_norm is None and batch.features is not None and self._heads is not None:
+            batch = batch.with_offset_norms(self._head_offsets(self._heads))
+        while len(batch):
+            if self._buffer is None:
+                if self._total is not None:
+                    raise InputError(f"{self.path}: expected no more rows than were pending, found {len(batch)} more")
+                first = self._next * self.shard_rows
+                self._buffer = self._new_buffer(range(first, first + self.shard_rows))
+            batch = self._buffer.take(batch)
+            if self._buffer.full:
+                self._write_shard()
+
+    # -- starting and resuming -------------------------------------------------------------------
+
+    def _check_heads(
+        self, heads: tuple[Tensor | ArrayLike, Tensor | ArrayLike] | None, task: Task, model: Model
+    ) -> dict[str, Tensor] | None:
+        if heads is None:
+            return None
+        weight, bias = (torch.as_tensor(np.asarray(part) if not isinstance(part, Tensor) else part) for part in heads)
+        weight, bias = (part.detach().to("cpu", torch.float32) for part in (weight, bias))
+        expected = [model.layers, len(task.classes), model.width or (weight.shape[-1] if weight.ndim else 0)]
+        if list(weight.shape) != expected or list(bias.shape) != expected[:2]:
+            raise InputError(
+                f"{self.path}: expected head weight {expected} and bias {expected[:2]},"
+                f" found {list(weight.shape)} and {list(bias.shape)}"
+            )
+        for name, part in (("weight", weight), ("bias", bias)):
+            wrong = torch.nonzero(~torch.isfinite(part))
+            if len(wrong):
+                raise InputError(
+                    f"{self.path}: expected finite head {name}s, found one at layer {int(wrong[0, 0]) + 1} that is not"
+                )
+        return {"weight": weight.contiguous(), "bias": bias.contiguous()}
+
+    def _start(self) -> None:
+        path = self.path
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: expected a directory or nothing, found a file")
+        if (path / MANIFEST).exists():
+            return
+        leftovers = {partial_name(path / MANIFEST).name}
+        if path.exists() and {item.name for item in path.iterdir()} - leftovers:
+            raise InputError(f"{path}: expected an empty directory or an unfinished cache, found other files")
+        make_directory(path)
+        write_whole(path / MANIFEST, [self._plan.to_json().encode()])
+
+    def _take_up(self) -> None:
+        """Adopt what an earlier start finished, if this is the same collection."""
+        earlier = read_manifest(self.path)
+        if earlier.complete:
+            raise InputError(f"{self.path}: expected a new or unfinished cache, found a complete one")
+        if self._heads is not None:
+            self._write_heads(earlier)
+        self._refuse_other(earlier)
+        kept = {"provenance": earlier.provenance, "extra_provenance": earlier.extra_provenance}
+        self._plan = replace(self._plan, heads=self._head_entry, **kept)  # type: ignore[arg-type]
+        for record in [earlier, *self._rank_records()]:
+            for entry in record.shards:
+                self._done[shard_number(entry.file)] = entry
+        own = earlier if self.rank == 0 else self._own_record()
+        self._mine = {shard_number(entry.file): entry for entry in own.shards} if own else {}
+        self._check_shard_rows()
+        while self._next in self._done:
+            self._next += 1
+
+    def _write_heads(self, earlier: Manifest) -> None:
+        assert self._heads is not None
+        blocks = b"".join(bytes(block) for block in encode(self._heads))
+        target = self.path / HEADS
+        if self.rank == 0 and not (target.exists() and target.read_bytes() == blocks):
+            if earlier.shards:
+                raise InputError(f"{self.path}: cannot resume: the heads differ from those of the earlier start")
+            write_whole(target, [blocks])
+        self._head_entry = FileEntry(HEADS, hashlib.sha256(blocks).hexdigest())
+
+    def _refuse_other(self, earlier: Manifest) -> None:
+        """A collection resumes with the same task, model, versions and dtype, or not at all."""
+        pairs = {
+            "task": (earlier.task, self._plan.task),
+            "split": (earlier.split, self._plan.split),
+            "model": (earlier.model, self._plan.model),
+            "feature dtype": (earlier.feature_dtype, self._plan.feature_dtype),
+            "versions": (earlier.provenance.versions, self._plan.provenance.versions),
+            "dtype": (earlier.provenance.dtype, self._plan.provenance.dtype),
+            "device": (earlier.provenance.device, self._plan.provenance.device),
+            "seed": (earlier.provenance.seed, self._plan.provenance.seed),
+        }
+        if earlier.shards:
+            pairs["heads"] = (earlier.heads, self._head_entry)
+        for name, (was, now) in pairs.items():
+            if was != now:
+                raise InputError(f"{self.path}: cannot resume: {name} was {was} at the earlier start, now {now}")
+
+    def _check_shard_rows(self) -> None:
+        for number, entry in sorted(self._done.items()):
+            last = number == max(self._done)
+            if entry.rows > self.shard_rows or (entry.rows < self.shard_rows and not last):
+                raise InputError(
+                    f"{self.path}: cannot resume: {entry.file} has {entry.rows} rows, expected shards of {self.shard_rows}"
+                )
+
+    def _check_total(self, total_rows: int) -> None:
+        for number, entry in self._done.items():
+            expected = min(self.shard_rows, total_rows - number * self.shard_rows)
+            if entry.rows != expected:
+                raise InputError(
+                    f"{self.path}: cannot resume: {entry.file} has {entry.rows} rows, expected {max(expected, 0)}"
+                    f" of {total_rows} in shards of {self.shard_rows}"
+                )
+
+    # -- shards ----------------------------------------------------------------------------------
+
+    def _new_buffer(self, rows: range) -> ShardBuffer:
+        return ShardBuffer(self._plan, rows)
+
+    def _head_offsets(self, heads: dict[str, Tensor]) -> list[Tensor]:
+        if self._offsets is None:
+            pairs = zip(heads["weight"], heads["bias"], strict=True)
+            self._offsets = [head_algebra(weight, bias).offset for weight, bias in pairs]
+        return self._offsets
+
+    def _write_shard(self) -> None:
+        assert self._buffer is not None
+        number, tensors, features = self._next, *self._buffer.tensors()
+        entry: FileEntry | None = None
+        if features is not None:
+            name = features_name(number)
+            entry = FileEntry(name, write_whole(self.path / name, encode({"features": features})))
+        digest = write_whole(self.path / shard_name(number), encode(tensors))
+        shard = ShardEntry(self._buffer.filled, shard_name(number), digest, entry)
+        self._done[number] = self._mine[number] = shard
+        self._write_record(complete=False)
+        self._buffer = None
+        while self._next in self._done:
+            self._next += 1
+
+    def _record_path(self, rank: int) -> Path:
+        return self.path / (MANIFEST if rank == 0 else f".rank-{rank:05d}.json")
+
+    def _write_record(self, *, complete: bool) -> None:
+        entries = self._done if complete else self._mine
+        record = self._plan.with_shards(tuple(entries[k] for k in sorted(entries)), complete=complete)
+        write_whole(self._record_path(self.rank), [record.to_json().encode()])
+
+    def _own_record(self) -> Manifest | None:
+        path = self._record_path(self.rank)
+        return parse_manifest(path.read_bytes(), path) if path.exists() else None
+
+    def _rank_paths(self) -> list[Path]:
+        return sorted(self.path.glob(".rank-*.json"))
+
+    def _rank_records(self) -> list[Manifest]:
+        return [parse_manifest(path.read_bytes(), path) for path in self._rank_paths()]
+
+    # -- finishing -------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        if self._buffer is not None and self._buffer.filled:
+            if self._total is not None:
+                raise InputError(f"{self.path}: expected all pending rows, the last shard is not full")
+            self._write_shard()
+        self.barrier()
+        if self.rank == 0:
+            self._complete()
+        self.barrier()
+
+    def _complete(self) -> None:
+        for record in self._rank_records():
+            self._done |= {shard_number(entry.file): entry for entry in record.shards}
+        if not self._done:
+            raise InputError(f"{self.path}: expected at least one row, found none")
+        missing = set(range(max(self._done) + 1)) - set(self._done)
+        if missing or (self._total is not None and self.rows_done != self._total):
+            raise InputError(f"{self.path}: expected all shards, {len(missing) or 'some'} are missing")
+        self._refuse_repeated_ids()
+        self._write_record(complete=True)
+        for path in [*self._rank_paths(), *self.path.glob(".*.partial")]:
+            disk.remove(path)
+
+    def _refuse_repeated_ids(self) -> None:
+        parts: list[NDArray[np.int64]] = [
+            open_tensors(self.path, entry.file).tensor("ids").block().numpy() for entry in self._done.values()
+        ]
+        values, counts = np.unique(np.concatenate(parts), return_counts=True)
+        if counts.max() > 1:
+            raise InputError(f"{self.path}: expected every id once, found id {values[counts > 1][0]} more than once")
