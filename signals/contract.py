@@ -9,14 +9,17 @@ inference with one sample, and live batches that shrink as samples leave.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 import torch
 from torch import Tensor
+
+from signals import text as forms
 
 Direction = Literal["<", "<=", ">", ">="]
 """A sample exits when its score stands in this relation to the threshold."""
@@ -53,6 +56,34 @@ class Head(Protocol):
     def centered(self) -> Head: ...
 
 
+class LogitReadings:
+    """What several signals want to know about the same logits: each is computed at most once, in float64."""
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits
+
+    @cached_property
+    def logits64(self) -> Tensor:
+        return self.logits.double()
+
+    @cached_property
+    def log_probabilities(self) -> Tensor:
+        # The library's log-softmax adds exp(-30) to 1 before it takes the logarithm and loses most of it there;
+        # log1p over the other classes keeps the full precision of a confident answer.
+        largest, at = self.logits64.max(dim=1, keepdim=True)
+        shifted = self.logits64 - largest
+        others = shifted.exp().scatter(1, at, 0.0).sum(dim=1, keepdim=True)
+        return shifted - torch.log1p(others)
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        return -(self.log_probabilities.exp() * self.log_probabilities).sum(dim=1)
+
+    @cached_property
+    def prediction(self) -> Tensor:
+        return self.logits.argmax(dim=1)
+
+
 @dataclass(frozen=True)
 class Layer:
     """What one layer says about some samples; ``index`` counts from 1, ``depth`` is the last layer.
@@ -71,24 +102,38 @@ class Layer:
     offset_norm: Tensor | None = None
     head: Head | None = None
 
+    @cached_property
+    def readings(self) -> LogitReadings:
+        """The shared derived quantities; views made by :meth:`only` hold the same object."""
+        return LogitReadings(self.logits)
+
     @property
     def samples(self) -> int:
         return int(self.logits.shape[0])
 
-    @cached_property
+    @property
     def logits64(self) -> Tensor:
         """The logits in float64, [samples, classes]."""
-        return self.logits.double()
+        return self.readings.logits64
 
-    @cached_property
+    @property
     def log_probabilities(self) -> Tensor:
-        """Log-softmax of the logits in float64, [samples, classes]."""
-        return torch.log_softmax(self.logits64, dim=1)
+        """Log-softmax of the logits in float64, [samples, classes], precise also where a probability is almost 1."""
+        return self.readings.log_probabilities
 
-    @cached_property
+    @property
+    def entropy(self) -> Tensor:
+        """Entropy of the softmax in nats, [samples] float64."""
+        return self.readings.entropy
+
+    @property
     def prediction(self) -> Tensor:
         """The class with the largest logit, [samples] int64; the first one on a tie."""
-        return self.logits.argmax(dim=1)
+        return self.readings.prediction
+
+    def no_score(self) -> Tensor:
+        """A NaN for every sample, [samples] float64: what a layer without a score returns."""
+        return torch.full((self.samples,), torch.nan, dtype=torch.float64, device=self.logits.device)
 
     def take(self, rows: Tensor) -> Layer:
         """The same layer for the samples at ``rows`` (an index or a mask) only."""
@@ -99,6 +144,18 @@ class Layer:
             features=None if self.features is None else self.features[rows],
             offset_norm=None if self.offset_norm is None else self.offset_norm[rows],
         )
+
+    def only(self, inputs: Collection[Input]) -> Layer:
+        """A view that hides the features, offset norms and head unless ``inputs`` names them.
+
+        Ids and logits stay, and what was derived from the logits stays shared with this layer.
+        """
+        _ = self.readings  # made before the copy, so that the copy holds the same one
+        view = copy.copy(self)
+        for optional in ("features", "offset_norm", "head"):
+            if optional not in inputs:
+                object.__setattr__(view, optional, None)
+        return view
 
 
 @dataclass(frozen=True)
@@ -132,13 +189,34 @@ class Integers:
         return f"integers {self.low}..M-{self.below_depth}"
 
 
-def parameter(default: Any, *, grid: Sequence[Any] = (), choices: Sequence[Any] = (), help: str = "") -> Any:  # noqa: A002
-    """A parameter of a signal: its default, the published grid, the values allowed, one line of help."""
-    return field(default=default, metadata={"grid": tuple(grid), "choices": tuple(choices), "help": help})
+def parameter(
+    default: Any,
+    *,
+    grid: Sequence[Any] = (),
+    choices: Sequence[Any] = (),
+    at_least: float | None = None,
+    above: float | None = None,
+    help: str = "",  # noqa: A002
+) -> Any:
+    """A parameter of a signal: its default, the published grid, the values allowed, one line of help.
+
+    The field's annotation (``int``, ``float``, ``bool`` or ``str``) is its type. ``choices`` lists the only
+    values allowed; ``at_least`` and ``above`` bound a number from below, the second one strictly.
+    """
+    return field(
+        default=default,
+        metadata={
+            "grid": tuple(grid),
+            "choices": tuple(choices),
+            "at_least": at_least,
+            "above": above,
+            "help": help,
+        },
+    )
 
 
 def learned() -> Any:
-    """A value that :meth:`ExitSignal.fit` finds; ``None`` before. It is kept as JSON."""
+    """A value that :meth:`ExitSignal.fit` finds; ``None`` before. It is kept as JSON, so: numbers, text, tuples."""
     return field(default=None, metadata={"learned": True})
 
 
@@ -148,6 +226,7 @@ class ExitSignal:
 
     A subclass is a ``@dataclass(frozen=True)`` too. It sets the class variables, writes its
     parameters as fields made by :func:`parameter`, and overrides :meth:`score` or :meth:`step`.
+    ``exceptions`` maps the name of a conformance check that the signal breaks on purpose to the reason.
     """
 
     name: ClassVar[str]
@@ -156,8 +235,29 @@ class ExitSignal:
     exits_when: ClassVar[Direction]
     inputs: ClassVar[frozenset[Input]]
     thresholds: ClassVar[Continuous | Integers] = Continuous()
-    shift_invariant: ClassVar[bool] = False
     exceptions: ClassVar[Mapping[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        for one in forms.parameters(type(self)):
+            object.__setattr__(self, one.name, one.checked(self.name, getattr(self, one.name)))
+
+    @property
+    def text(self) -> str:
+        """The shortest text that makes this signal again, such as ``cap[alpha=0.1]``; defaults are left out."""
+        return forms.signal_text(self)
+
+    @property
+    def parameters_text(self) -> str:
+        """Every parameter with its value, such as ``alpha=1,center=false``; empty where there is none."""
+        return forms.parameters_text(self)
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether a constant added to all of a sample's logits (to all rows of W and to b) changes nothing.
+
+        A signal that always is may write ``shift_invariant = True``; one that depends on a parameter, a property.
+        """
+        return False
 
     @property
     def first_exit_layer(self) -> int:
@@ -185,3 +285,12 @@ class ExitSignal:
     def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         """A signal that has learned from all layers of some labelled samples; by default, itself."""
         return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Name, parameters and learned values as plain JSON values; floats survive exactly."""
+        return forms.to_json(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """The signal that :meth:`to_json` described."""
+        return forms.from_json(cls, stored)

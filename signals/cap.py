@@ -1,0 +1,48 @@
+"""CAP, the certainty-aware probability: leave when the logits are decided and the feature is about the classes.
+
+.. math:: s_m = \\mathrm{sigmoid}(E_m + \\alpha \\, \\mathrm{NSP}_m), \\qquad \\text{exit when } s_m < \\tau
+
+with E the energy at T = 1: entry 0 of the softmax over ``[alpha NSP, l_1, ..., l_C]``, the probability of "none of
+the classes". At ``alpha=0`` it ranks as energy, so ``e-lang`` is its ablation. ``center=true`` centres both parts.
+
+Reference: He, Zhang, Miao, Yi, Hao, Zhang, Wei, *Improving Prediction Certainty Estimation for Reliable Early Exiting
+via Null Space Projection*, IJCAI 2025.
+
+Where published code differs: alpha is 1.0 by default in its arguments and 0.1 in its script; no clip before NSP's
+root, so rounding can make a NaN; one pooler is shared by all layers; exits are simulated; MNLI is matched only.
+
+Precision: order is kept everywhere; near 1, where float64 steps by 1.1e-16, scores tie when their energies, near +30,
+are closer than about 1e-3. Negative energies, those of decided samples, keep full precision down to -700.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from signals.contract import Direction, ExitSignal, Input, Layer, Reference, parameter
+from signals.e_lang import energy
+from signals.nsp import NSP, null_space_share
+
+
+@dataclass(frozen=True)
+class CAP(ExitSignal):
+    """Energy and the null space share, as one probability of "none of the classes"."""
+
+    name: ClassVar[str] = "cap"
+    title: ClassVar[str] = "CAP"
+    reference: ClassVar[Reference] = NSP.reference
+    exits_when: ClassVar[Direction] = "<"
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "offset_norm", "head"})
+
+    alpha: float = parameter(1.0, grid=(0.01, 0.1, 1.0, 10.0), at_least=0, help="weight of the null space share")
+    center: bool = parameter(False, help="subtract the class mean from W, b and the logits first")
+
+    @property
+    def shift_invariant(self) -> bool:
+        return self.center
+
+    def score(self, layer: Layer) -> Tensor:
+        share = null_space_share(layer, center=self.center)
+        return torch.sigmoid(energy(layer, center=self.center) + self.alpha * share)

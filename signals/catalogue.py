@@ -1,0 +1,45 @@
+"""Describing the signals of a registry as plain values, for ``exitbench list signals`` and for programs."""
+
+from typing import Any
+
+from signals import text
+from signals.contract import INPUTS
+from signals.registry import Registry
+
+
+def describe(registry: Registry) -> list[dict[str, Any]]:
+    """One dictionary for each signal, sorted by key, of values that JSON can hold.
+
+    ``first_exit_layer`` is the one at the default parameters.
+    """
+    described = []
+    for name in sorted(registry.signals):
+        signal = registry.get(name)
+        described.append(
+            {
+                "key": name,
+                "title": signal.title,
+                "direction": signal.exits_when,
+                "inputs": [one for one in INPUTS if one in signal.inputs],
+                "parameters": [
+                    {
+                        "name": one.name,
+                        "type": one.type.__name__,
+                        "default": one.default,
+                        "grid": list(one.grid),
+                        "choices": list(one.choices),
+                        "help": one.help,
+                    }
+                    for one in text.parameters(signal)
+                ],
+                "thresholds": str(signal.thresholds),
+                "first_exit_layer": signal().first_exit_layer,
+                "reference": {
+                    "paper": signal.reference.paper,
+                    "year": signal.reference.year,
+                    "link": signal.reference.link,
+                },
+                "origin": registry.origin(name),
+            }
+        )
+    return described

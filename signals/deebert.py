@@ -1,0 +1,45 @@
+"""DeeBERT: leave when the entropy of the layer's answer is low.
+
+.. math:: H(p_m) = -\\sum_c p_{m,c} \\ln p_{m,c}, \\qquad \\text{exit when } H < \\tau
+
+in nats. ``normalize=true`` divides by ``ln C`` (FastBERT's form), so that thresholds compare across tasks.
+
+Reference: Xin, Tang, Lee, Yu, Lin, *DeeBERT: Dynamic Early Exiting for Accelerating BERT Inference*, ACL 2020.
+
+Where published code differs: DeeBERT's applies the rule at the last layer too, with an exit head that its
+training never touches, and the "expected saving" it prints is the share of layers *used*. FastBERT's batch
+script leaves on ``<=``, its package on ``<``; here it is ``<`` for both forms, and the last layer is no decision.
+
+Precision: with two classes entropy is a function of the margin ``|l_1 - l_2|`` alone. It keeps its full float64
+precision for confident answers. For undecided ones ``H`` is flat, ``ln 2 - margin^2 / 8``: two margins whose
+squares differ by less than about 1e-14 can tie here and not in ``right-tool``.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from signals.contract import Direction, ExitSignal, Input, Layer, Reference, parameter
+
+
+@dataclass(frozen=True)
+class DeeBERT(ExitSignal):
+    """Entropy of the softmax."""
+
+    name: ClassVar[str] = "deebert"
+    title: ClassVar[str] = "DeeBERT"
+    reference: ClassVar[Reference] = Reference(
+        "DeeBERT: Dynamic Early Exiting for Accelerating BERT Inference",
+        2020,
+        "https://aclanthology.org/2020.acl-main.204",
+    )
+    exits_when: ClassVar[Direction] = "<"
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
+    shift_invariant = True
+
+    normalize: bool = parameter(False, help="divide by ln C, as FastBERT does")
+
+    def score(self, layer: Layer) -> Tensor:
+        return layer.entropy / math.log(layer.classes) if self.normalize else layer.entropy

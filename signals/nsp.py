@@ -1,0 +1,86 @@
+"""NSP: leave when little of the feature lies where the head cannot see it.
+
+With ``o = pinv(W) b`` the head's bias becomes part of the feature, ``x~ = x + o``; with P the projector on the row
+space of W,
+
+.. math:: s_m = \\|\\tilde x - P \\tilde x\\| / \\|\\tilde x\\| \\in [0, 1], \\qquad \\text{exit when } s_m < \\tau
+
+and ``s = 1`` at ``x~ = 0``. No feature is read: ``||P x~||^2 = l^T (W W^T)^+ l``, so the logits, one C x C matrix per
+layer and the offset norm ``||x~||`` are enough: about 2N + 2C^2 operations in place of 2N^2.
+
+``center=true`` takes the class mean out of W's rows, b and the logits first, which moves the offset as well. The
+new offset norm follows from the old one, since ``x~ . o = b^T G l`` and ``||o||^2 = b^T G b`` with
+``G = (W W^T)^+``, and likewise for the centred head:
+
+    ||x + o_c||^2 = ||x~||^2 - 2 b^T G l + b^T G b + 2 b_c^T G_c l_c - b_c^T G_c b_c
+
+All of it holds for a rank-deficient W: G removes the parts of b and l outside W's range.
+
+Reference: He, Zhang, Miao, Yi, Hao, Zhang, Wei, *Improving Prediction Certainty Estimation for Reliable Early Exiting
+via Null Space Projection*, IJCAI 2025.
+
+Where published code differs: there is no clip before the root, so rounding can make a NaN and such a sample silently
+never leaves; NSP cannot be run alone; all layers share one pooler; all layers are computed and the exits simulated.
+
+Precision: logits and offset norms are float32, so ``s^2`` is good to about 1e-7 (times the spread of W's singular
+values). Where s itself is near 0 the root makes that 3e-4; for s above 0.1 it is below 1e-6.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from exitbench.errors import InputError
+from signals.contract import Direction, ExitSignal, Head, Input, Layer, Reference, parameter
+
+
+def null_space_share(layer: Layer, *, center: bool = False) -> Tensor:
+    """The share of each shifted feature's norm that lies outside W's row space, [samples] float64 in [0, 1]."""
+    if layer.head is None or layer.offset_norm is None:
+        raise InputError(
+            f"layer {layer.index}: the null space projection needs heads and offset norms, and this input has "
+            f"{'no heads' if layer.head is None else 'no offset norms'}"
+        )
+    logits, head = layer.logits64, layer.head
+    squared_norm = layer.offset_norm.double() ** 2
+    if center:
+        centered = head.centered
+        logits_c = logits - logits.mean(dim=1, keepdim=True)
+        squared_norm = squared_norm - moved(head, logits) + moved(centered, logits_c)
+        logits, head = logits_c, centered
+    inside = ((logits @ head.gram_inverse) * logits).sum(dim=1)
+    nothing = squared_norm <= 0.0
+    outside = 1.0 - inside / torch.where(nothing, 1.0, squared_norm)
+    return torch.where(nothing, 1.0, outside.clamp(0.0, 1.0).sqrt())
+
+
+def moved(head: Head, logits: Tensor) -> Tensor:
+    """How much the head's offset adds to the squared norm of each feature, ``||x + o||^2 - ||x||^2``, [samples]."""
+    seen = head.gram_inverse @ head.bias
+    return 2.0 * (logits @ seen) - head.bias @ seen
+
+
+@dataclass(frozen=True)
+class NSP(ExitSignal):
+    """The share of the feature in the null space of the head."""
+
+    name: ClassVar[str] = "nsp"
+    title: ClassVar[str] = "NSP"
+    reference: ClassVar[Reference] = Reference(
+        "Improving Prediction Certainty Estimation for Reliable Early Exiting via Null Space Projection",
+        2025,
+        "https://doi.org/10.24963/ijcai.2025/898",
+    )
+    exits_when: ClassVar[Direction] = "<"
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "offset_norm", "head"})
+
+    center: bool = parameter(False, help="subtract the class mean from W, b and the logits first")
+
+    @property
+    def shift_invariant(self) -> bool:
+        return self.center
+
+    def score(self, layer: Layer) -> Tensor:
+        return null_space_share(layer, center=self.center)

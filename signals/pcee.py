@@ -1,0 +1,48 @@
+"""PCEE-BERT: leave when several layers in a row were confident.
+
+.. math:: s_m = \\max_{m-t < j \\le m} H(p_j) / \\ln C, \\qquad \\text{exit when } s_m < \\tau
+
+The window takes the layers there are, and no sample leaves before layer t.
+
+Reference: Zhang, Zhu, Zhang, Wang, Jin, Chung, *PCEE-BERT: Accelerating BERT Inference via Patient and Confident Early
+Exiting*, Findings of NAACL 2022.
+
+Its code is the same rule: normalised entropy, no condition that the layers agree on the label, earliest exit at layer
+t. Its script sets t = 2 and thresholds k/18.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from signals.contract import Direction, ExitSignal, Input, Layer, Reference, State, parameter
+from signals.window import empty_window, largest, push
+
+
+@dataclass(frozen=True)
+class PCEE(ExitSignal):
+    """The largest of the last few normalised entropies."""
+
+    name: ClassVar[str] = "pcee"
+    title: ClassVar[str] = "PCEE-BERT"
+    reference: ClassVar[Reference] = Reference(
+        "PCEE-BERT: Accelerating BERT Inference via Patient and Confident Early Exiting",
+        2022,
+        "https://aclanthology.org/2022.findings-naacl.25",
+    )
+    exits_when: ClassVar[Direction] = "<"
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
+    shift_invariant = True
+
+    patience: int = parameter(2, grid=(1, 2, 3, 4, 5, 6), at_least=1, help="how many confident layers in a row")
+
+    @property
+    def first_exit_layer(self) -> int:
+        return self.patience
+
+    def step(self, layer: Layer, state: State) -> tuple[Tensor, State]:
+        entropy = layer.entropy / math.log(layer.classes)
+        window = push(empty_window(entropy, self.patience) if state is None else state, entropy)
+        return largest(window), window

@@ -1,0 +1,108 @@
+"""Right-Tool: leave when the largest calibrated probability is high.
+
+.. math:: s_m = \\max_c \\mathrm{softmax}(l_m / T_m)_c, \\qquad \\text{exit when } s_m \\ge \\tau
+
+``temperature=none`` takes ``T_m = 1``; ``temperature=fitted`` takes the ``T_m`` that minimises the negative
+log-likelihood of layer m on the calibration samples.
+
+Reference: Schwartz, Stanovsky, Swayamdipta, Dodge, Smith, *The Right Tool for the Job: Matching Model and Instance
+Complexities*, ACL 2020.
+
+Where published code differs: it has four exits only, and always divides by temperatures fitted on the
+development set. Here every internal layer is an exit, and fitting is a choice.
+
+The fit: the likelihood is convex in ``1 / T``, so its minimum is where the derivative changes sign; that root is
+found in ``ln T`` between T = 0.05 and T = 100. When the calibration samples are separated perfectly the likelihood
+has no minimum (T would go to 0) and the lower bound is taken; when a layer is worse than guessing, the upper one.
+When all logits are equal every T is as good, and T = 1 is taken.
+
+Precision: near 1 float64 steps by 1.1e-16. Scores of two classes never come in the wrong order, but two
+margins near 30 tie when they are closer than about 1e-3 (near 25, 1e-5; below 20, none that float32 can tell apart
+by a millionth). Entropy tells those apart.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from scipy.optimize import brentq
+from torch import Tensor
+
+from exitbench.errors import InputError
+from signals.contract import Direction, ExitSignal, Input, Layer, LogitReadings, Reference, learned, parameter
+
+COLDEST, HOTTEST = 0.05, 100.0
+
+
+@dataclass(frozen=True)
+class RightTool(ExitSignal):
+    """Largest softmax probability, calibrated or not."""
+
+    name: ClassVar[str] = "right-tool"
+    title: ClassVar[str] = "Right-Tool"
+    reference: ClassVar[Reference] = Reference(
+        "The Right Tool for the Job: Matching Model and Instance Complexities",
+        2020,
+        "https://aclanthology.org/2020.acl-main.593",
+    )
+    exits_when: ClassVar[Direction] = ">="
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
+    shift_invariant = True
+
+    temperature: str = parameter("none", choices=("none", "fitted"), help="one temperature per layer, or none")
+    temperatures: tuple[float, ...] | None = learned()
+
+    @property
+    def needs_fit(self) -> bool:
+        return self.temperature == "fitted" and self.temperatures is None
+
+    def score(self, layer: Layer) -> Tensor:
+        if self.temperature == "none":
+            return layer.log_probabilities.amax(dim=1).exp()
+        if self.temperatures is None:
+            raise InputError(f"signal {self.text} must be fitted on a calibration set before it can score")
+        if layer.index > len(self.temperatures):
+            raise InputError(
+                f"signal {self.text} was fitted on {len(self.temperatures)} layers, found layer {layer.index}"
+            )
+        cooled = LogitReadings(layer.logits64 / self.temperatures[layer.index - 1])
+        return cooled.log_probabilities.amax(dim=1).exp()
+
+    def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
+        if self.temperature == "none":
+            return self
+        return dataclasses.replace(self, temperatures=tuple(fitted_temperature(one, labels) for one in calibration))
+
+
+def fitted_temperature(layer: Layer, labels: Tensor) -> float:
+    """The temperature in [0.05, 100] under which the labels [samples] are most likely given the layer's logits."""
+    logits = layer.logits64
+    if labels.shape != (layer.samples,) or layer.samples == 0:
+        raise InputError(
+            f"fitting layer {layer.index} needs one label for each of {layer.samples} samples (at least one), "
+            f"found labels of shape {list(labels.shape)}"
+        )
+    if int(labels.min()) < 0 or int(labels.max()) >= layer.classes:
+        raise InputError(
+            f"fitting layer {layer.index}: expected labels 0..{layer.classes - 1}, "
+            f"found {int(labels.min())}..{int(labels.max())}"
+        )
+    of_label = logits.gather(1, labels.to(logits.device)[:, None])[:, 0]
+
+    def slope(log_temperature: float) -> float:
+        """Derivative of the mean negative log-likelihood with respect to 1 / T."""
+        expected = (torch.softmax(logits / math.exp(log_temperature), dim=1) * logits).sum(dim=1)
+        return float((expected - of_label).mean())
+
+    low, high = math.log(COLDEST), math.log(HOTTEST)
+    at_low, at_high = slope(low), slope(high)
+    if at_low == 0.0 and at_high == 0.0:
+        return 1.0
+    if at_low <= 0.0:
+        return COLDEST
+    if at_high >= 0.0:
+        return HOTTEST
+    return math.exp(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))

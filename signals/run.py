@@ -1,0 +1,95 @@
+"""Driving a signal over the layers of a network, and the plain form of the exit rule.
+
+Everything that scores (the replay of a cache, live inference, the conformance checks) goes through
+:func:`validated_score`, so that a signal that returns the wrong shape or a NaN is named at once instead
+of spoiling a ranking silently.
+"""
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exitbench.errors import InputError
+from signals.contract import Direction, ExitSignal, Layer, State
+
+PASSES = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+"""The comparison of score with threshold behind each direction."""
+
+
+def validated_score(signal: ExitSignal, layer: Layer, score: Any) -> Tensor:
+    """``score`` itself if it is what the contract asks for at this layer, else an InputError.
+
+    The contract: a tensor [samples] of float64, without NaN from ``first_scored_layer`` on and all NaN before.
+    """
+    where = f"signal {signal.text} at layer {layer.index}"
+    if not isinstance(score, Tensor):
+        raise InputError(f"{where}: expected a tensor of scores, found {type(score).__name__}")
+    if score.dtype != torch.float64 or score.shape != (layer.samples,):
+        found = f"{str(score.dtype).removeprefix('torch.')} {list(score.shape)}"
+        raise InputError(f"{where}: expected scores float64 [{layer.samples}], found {found}")
+    undefined = torch.isnan(score)
+    if layer.index < signal.first_scored_layer:
+        if not bool(undefined.all()):
+            raise InputError(f"{where}: a score before its first scored layer, {signal.first_scored_layer}")
+    elif bool(undefined.any()):
+        row = int(undefined.nonzero()[0])
+        raise InputError(f"{where}: the score of row {row} (id {int(layer.ids[row])}) is not a number")
+    return score
+
+
+def score_layers(signal: ExitSignal, layers: Iterable[Layer]) -> Tensor:
+    """The scores of a signal at every internal layer, [layers - 1, samples] float64; NaN where none is defined.
+
+    ``layers`` come in order from 1; the last layer always answers and is not scored, so it may be left out.
+    """
+    if signal.needs_fit:
+        raise InputError(f"signal {signal.text} must be fitted on a calibration set before it can score")
+    rows: list[Tensor] = []
+    state: State = None
+    for layer in layers:
+        if layer.index != len(rows) + 1:
+            raise InputError(f"signal {signal.text}: expected layer {len(rows) + 1}, found layer {layer.index}")
+        if layer.index == layer.depth:
+            break
+        score, state = signal.step(layer.only(signal.inputs), state)
+        rows.append(validated_score(signal, layer, score))
+    if not rows:
+        raise InputError(f"signal {signal.text}: expected at least one internal layer, found none")
+    return torch.stack(rows)
+
+
+def take_state(state: State, rows: Tensor) -> State:
+    """A signal's state for the samples at ``rows`` (an index or a mask) only, as when the others have left."""
+    if state is None:
+        return None
+    if isinstance(state, Tensor):
+        return state[rows]
+    if isinstance(state, dict):
+        return {key: take_state(one, rows) for key, one in state.items()}
+    if isinstance(state, tuple | list):
+        return type(state)(take_state(one, rows) for one in state)
+    raise InputError(
+        f"a signal's state must be tensors, or a tuple, list or dict of them, with the samples first; "
+        f"found {type(state).__name__}"
+    )
+
+
+def exits(scores: Tensor, direction: Direction, first_exit_layer: int, threshold: float) -> Tensor:
+    """The layer at which each sample leaves, [samples] int64, from its scores [layers - 1, samples].
+
+    The rule as it is written: the first permitted internal layer whose score passes the threshold, else
+    the last one. A NaN never passes.
+
+    >>> exits(torch.tensor([[0.9, 0.2], [0.1, 0.8]]), "<", 1, 0.5).tolist()
+    [2, 1]
+    >>> exits(torch.tensor([[0.9, 0.2], [0.1, 0.8]]), "<", 2, 0.5).tolist()
+    [2, 3]
+    """
+    internal, samples = scores.shape
+    leaves = torch.full((samples,), internal + 1, dtype=torch.int64, device=scores.device)
+    for layer in range(internal, first_exit_layer - 1, -1):
+        leaves[PASSES[direction](scores[layer - 1], threshold)] = layer
+    return leaves
