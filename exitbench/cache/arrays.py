@@ -118,7 +118,7 @@ def import_arrays(
     classes: tuple[str, ...] | None = None,
     metric: str | None = None,
     model: str = "imported",
-    features: FeatureDtype | None | str = "same",
+    features: str | None = "same",
     shard_rows: int = 4096,
     command: str = "",
     note: str = "",

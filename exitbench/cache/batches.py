@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from exitbench.cache.heads import offset_norms
@@ -26,7 +27,7 @@ def _tensor(value: Tensor | ArrayLike, *, whole: bool, name: str) -> Tensor:
     return tensor
 
 
-def _from_array(array: np.ndarray, name: str) -> Tensor:  # type: ignore[type-arg]
+def _from_array(array: NDArray[Any], name: str) -> Tensor:
     if array.dtype.kind not in "iuf":
         raise InputError(f"expected {name} to be numbers, found {array.dtype}")
     if array.dtype == np.uint64 or not array.dtype.isnative:

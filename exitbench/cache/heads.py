@@ -37,8 +37,8 @@ class Head:
 
     def to(self, device: torch.device | str) -> Head:
         """The same head on another device."""
-        parts = (self.weight, self.bias, self.gram_inverse, self.offset)
-        return Head(*(part.to(device) for part in parts), rank=self.rank)
+        weight, bias = self.weight.to(device), self.bias.to(device)
+        return Head(weight, bias, self.gram_inverse.to(device), self.offset.to(device), self.rank)
 
 
 def head_algebra(weight: Tensor, bias: Tensor) -> Head:

@@ -178,7 +178,8 @@ def _check_schema(value: dict[str, Any], path: Path) -> None:
         raise InputError(f"{path}: expected at least 2 classes, found {len(error.instance)}")
     if error.validator == "pattern" and where.endswith("file"):
         raise InputError(
-            f"{path}: expected at {where} a plain file name ending in .safetensors, found {_short(repr(error.instance))}"
+            f"{path}: expected at {where} a plain file name ending in .safetensors,"
+            f" found {_short(repr(error.instance))}"
         )
     if error.validator == "required":
         missing = [name for name in error.validator_value if name not in error.instance]
@@ -234,7 +235,8 @@ def _check_sums(manifest: Manifest, path: Path) -> None:
     wanted = len(manifest.shards) if manifest.feature_dtype else 0
     if with_features != wanted:
         raise InputError(
-            f"{path}: expected {wanted} feature files (feature_dtype is {manifest.feature_dtype}), found {with_features}"
+            f"{path}: expected {wanted} feature files (feature_dtype is {manifest.feature_dtype}),"
+            f" found {with_features}"
         )
     if manifest.complete and manifest.rows == 0:
         raise InputError(f"{path}: expected at least one row, found none")

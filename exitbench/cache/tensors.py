@@ -153,4 +153,4 @@ def encode(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
     yield len(text).to_bytes(8, "little") + text
     for tensor in tensors.values():
         if tensor.numel():
-            yield memoryview(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+            yield tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data

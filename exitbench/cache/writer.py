@@ -94,7 +94,14 @@ class CacheWriter:
         self._heads = self._check_heads(heads, task, model)
         width = model.width if self._heads is None else int(self._heads["weight"].shape[2])
         self._head_entry: FileEntry | None = None
-        given = {"command": "", "versions": {}, "device": "cpu", "dtype": "float32", "seed": None, "note": ""}
+        given: dict[str, Any] = {
+            "command": "",
+            "versions": {},
+            "device": "cpu",
+            "dtype": "float32",
+            "seed": None,
+            "note": "",
+        }
         started = datetime.now(UTC).isoformat(timespec="seconds")
         facts = {"started": started, **given, **(provenance or {})}
         known = {name: facts.pop(name) for name in Provenance.__dataclass_fields__}
@@ -273,7 +280,8 @@ class CacheWriter:
             last = number == max(self._done)
             if entry.rows > self.shard_rows or (entry.rows < self.shard_rows and not last):
                 raise InputError(
-                    f"{self.path}: cannot resume: {entry.file} has {entry.rows} rows, expected shards of {self.shard_rows}"
+                    f"{self.path}: cannot resume: expected shards of {self.shard_rows} rows,"
+                    f" found {entry.rows} in {entry.file}"
                 )
 
     def _check_total(self, total_rows: int) -> None:

@@ -25,6 +25,10 @@ PYTHON_WORDS = {"list", "import"}
 """Verbs whose file takes a trailing underscore because Python has the word already."""
 
 
+DEFECT = 70
+"""Exit code of an error that exitbench did not foresee."""
+
+
 def version_wanted(wanted: bool) -> None:
     """Print the version and stop, for ``--version``."""
     if wanted:
@@ -35,19 +39,17 @@ def version_wanted(wanted: bool) -> None:
 
 
 def options(
-    context: typer.Context,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=version_wanted, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
     """Benchmark early-exit signals on cached outputs of multi-exit networks."""
-    context.obj = {"debug": debug}
 
 
 def build() -> typer.Typer:
     """The whole program, every verb registered under its heading."""
-    app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
     app.callback()(options)
     for verb, heading in VERBS.items():
         name = verb.replace("-", "_") + ("_" if verb in PYTHON_WORDS else "")
@@ -58,14 +60,19 @@ def build() -> typer.Typer:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program; exit code 0 fine, 1 "no, or incomplete", 2 wrong usage or input."""
-    words = sys.argv[1:] if arguments is None else arguments
+    words = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    debug = "--debug" in words
     try:
-        build()(args=words, prog_name="exitbench")
-    except InputError as error:
-        if "--debug" in words:
+        code = build()(args=[word for word in words if word != "--debug"], prog_name="exitbench", standalone_mode=False)
+    except (InputError, typer.TyperException) as error:
+        if debug:
             raise
-        sys.stderr.write(f"error: {error}\n")
+        message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+        sys.stderr.write(f"error: {' '.join(message.split())}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        sys.exit(130)
+    except Exception as error:
+        if debug:
+            raise
+        sys.stderr.write(f"defect in exitbench: {type(error).__name__}: {error}; --debug shows where\n")
+        sys.exit(DEFECT)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,91 @@
+"""Model folders on disk: reading what the library wrote, and writing so that a half is never taken for a whole."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import logging
+
+from exitbench.errors import InputError
+
+DISK_TROUBLE = (
+    "No space left",
+    "os error 28",
+    "File too large",
+    "os error 27",
+    "quota exceeded",
+    "Read-only file system",
+    "Permission denied",
+)
+"""How the libraries involved word what only the user can put right; some raise classes of their own."""
+
+
+@contextmanager
+def draft_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder that takes the name ``folder`` at the end, or disappears if anything fails."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise InputError(f"could not write to {folder.parent}: {first_line(error)}") from error
+    try:
+        yield draft
+        draft.chmod(0o755)
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        draft.rename(folder)
+    except Exception as error:
+        if any(sign in str(error) for sign in DISK_TROUBLE):
+            raise InputError(f"could not write to {folder}: {first_line(error)}") from error
+        raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, without the lines of advice below it."""
+    return str(error).strip().split("\n")[0]
+
+
+def library_config(source: str | Path) -> Any:
+    """The library's configuration of a model: a folder, or a name on the hub."""
+    try:
+        return AutoConfig.from_pretrained(str(source))
+    except (OSError, ValueError) as error:
+        found = "no such folder" if not Path(source).exists() else first_line(error)
+        raise InputError(
+            f"expected a model folder or a hub name that can be reached, found {str(source)!r}: {found}"
+        ) from error
+
+
+def load_tokenizer(source: str | Path) -> Any:
+    """The tokenizer beside a model."""
+    # For a folder without these files the library makes an empty tokenizer that knows no word.
+    known = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
+    if Path(source).is_dir() and not any((Path(source) / name).is_file() for name in known):
+        raise InputError(f"expected a tokenizer beside the model in {source}, found none of {', '.join(known)}")
+    try:
+        return AutoTokenizer.from_pretrained(str(source))
+    except (OSError, ValueError) as error:
+        raise InputError(f"expected a tokenizer beside the model in {source}, found: {first_line(error)}") from error
+
+
+@contextmanager
+def quiet_library() -> Iterator[None]:
+    """Hold back the library's load report: missing poolers and unused language-model heads are expected here."""
+    library: Any = logging
+    level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
+    library.set_verbosity_error()
+    library.disable_progress_bar()
+    try:
+        yield
+    finally:
+        library.set_verbosity(level)
+        if bars:
+            library.enable_progress_bar()
