@@ -38,7 +38,7 @@ class ELang(ExitSignal):
     reference: ClassVar[Reference] = Reference(
         "E-LANG: Energy-Based Joint Inferencing of Super and Swift Language Models",
         2022,
-        "https://aclanthology.org/2022.acl-long.359",
+        "https://arxiv.org/abs/2203.00748",
     )
     exits_when: ClassVar[Direction] = "<"
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
