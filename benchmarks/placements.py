@@ -1,0 +1,120 @@
+"""Who stands above whom: one sort of one layer's certainties, and everything a ranking measure needs from it.
+
+A sample is *hard* when its early prediction is wrong, *easy* when it is right. For each sample its placement is
+counted among the samples of the other kind: how many pairs it is in the right order with (the easy one more certain),
+and how many it is tied with. DIS is the sum of the placements; DeLong's variance is their spread; AURC needs only
+the hard samples' ranks. All counts are integers, so rankings that agree give results that agree to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """The placements of one kind of sample, bottom up: ``doubled`` is twice the pairs in order plus the ties.
+
+    ``tied`` are the ties and ``count`` how many samples share the entry; both ``None`` where no sample is tied at all.
+    """
+
+    doubled: NDArray[np.int64]
+    tied: NDArray[np.int64] | None = None
+    count: NDArray[np.int64] | None = None
+
+    def moments(self, *, strict: bool) -> tuple[int, int, int]:
+        """The number of samples, and the sum and sum of squares of twice the pairs each wins; exact."""
+        won = self.doubled - self.tied if strict and self.tied is not None else self.doubled
+        if self.count is None:
+            return len(won), int(won.sum()), int(won @ won)
+        weighted = self.count * won
+        return int(self.count.sum()), int(weighted.sum()), int(weighted @ won)
+
+
+@dataclass(frozen=True, eq=False)
+class Placements:
+    """One sorted layer. ``order`` [samples] sorts it upwards; ``easy_ranked`` [samples] are the right ones in that order.
+
+    ``sizes`` [groups] are the sizes of the groups of equal certainty, ``None`` where all differ. ``risk_area`` is the
+    sum over coverages 1/n..1 of the expected error rate among the most certain.
+    """
+
+    order: NDArray[np.intp]
+    easy_ranked: NDArray[np.bool_]
+    sizes: NDArray[np.int64] | None
+    hard: Standing
+    easy: Standing
+    risk_area: float
+
+    @property
+    def tied_pairs(self) -> int:
+        """The number of (hard, easy) pairs of equal certainty."""
+        if self.hard.tied is None or self.hard.count is None:
+            return 0
+        return int(self.hard.tied @ self.hard.count)
+
+    def won(self, *, strict: bool) -> NDArray[np.int64]:
+        """Twice the pairs each sample wins, in the order of the samples, [samples]."""
+        ranked = np.empty(len(self.order), dtype=np.int64)
+        for kind, mine in ((self.hard, ~self.easy_ranked), (self.easy, self.easy_ranked)):
+            won = kind.doubled - kind.tied if strict and kind.tied is not None else kind.doubled
+            ranked[mine] = won if self.sizes is None else np.repeat(won, self.sizes)[mine]
+        found = np.empty_like(ranked)
+        found[self.order] = ranked
+        return found
+
+
+def placements(certainty: NDArray[np.float64], right: NDArray[np.bool_]) -> Placements:
+    """Place every sample among those of the other kind, by one sort of ``certainty`` [samples]."""
+    order = np.argsort(certainty)
+    ranked, easy = certainty[order], right[order]
+    size = len(order)
+    harmonic = harmonic_numbers(size)
+    new = ranked[1:] != ranked[:-1]
+    if new.all():
+        hard_at, easy_at = np.flatnonzero(~easy), np.flatnonzero(easy)
+        # Below position p stand p samples; those of one's own kind are known by counting along.
+        hard = Standing(2 * (len(easy_at) - hard_at + np.arange(len(hard_at))))
+        # The hard sample at position p is among the k most certain from k = size - p on.
+        area = len(hard_at) * harmonic[size] - harmonic[size - 1 - hard_at].sum()
+        return Placements(order, easy, None, hard, Standing(2 * (easy_at - np.arange(len(easy_at)))), float(area))
+    bounds = np.concatenate([[0], np.flatnonzero(new) + 1, [size]])
+    easy_until = np.concatenate([[0], np.cumsum(easy)])[bounds]
+    sizes, easy_here = np.diff(bounds), np.diff(easy_until)
+    hard_here = sizes - easy_here
+    hard = Standing(2 * (easy_until[-1] - easy_until[1:]) + easy_here, easy_here, hard_here)
+    easies = Standing(2 * (bounds[:-1] - easy_until[:-1]) + hard_here, hard_here, easy_here)
+    area = _tied_risk_area(size - bounds[1:], sizes, hard_here, harmonic)
+    return Placements(order, easy, sizes, hard, easies, area)
+
+
+def _tied_risk_area(
+    above: NDArray[np.int64], sizes: NDArray[np.int64], hard: NDArray[np.int64], harmonic: NDArray[np.float64]
+) -> float:
+    """The expected risk area when the order within each tied group is drawn at random.
+
+    A group of g samples, h of them hard, takes the ranks a+1..a+g. At rank k inside it, the expected number of its
+    hard samples so far is h (k - a) / g, and it is h at every rank below; dividing by k and summing gives
+    h ((g - a (H(a+g) - H(a))) / g + H(n) - H(a+g)) with the harmonic numbers H.
+    """
+    within = 1 - above * (harmonic[above + sizes] - harmonic[above]) / sizes
+    after = harmonic[-1] - harmonic[above + sizes]
+    return float(np.sum(hard * (within + after)))
+
+
+def best_risk_area(size: int, hard: int) -> float:
+    """The smallest risk area that ``hard`` wrong predictions among ``size`` allow: all of them at the very bottom."""
+    harmonic = harmonic_numbers(size)
+    return float(hard - (size - hard) * (harmonic[size] - harmonic[size - hard]))
+
+
+@lru_cache(maxsize=64)
+def harmonic_numbers(count: int) -> NDArray[np.float64]:
+    """H(0)..H(count), [count + 1], not to be written to: every layer of a cache asks for the same ones."""
+    numbers = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, count + 1))])
+    numbers.flags.writeable = False
+    return numbers

@@ -1,0 +1,127 @@
+"""The scores of one signal on one set of samples, with the rule that reads them.
+
+Directions differ (entropy exits below, confidence above, some strictly), so everything downstream works on
+*certainty*: the score itself for ``>`` and ``>=``, its negative for ``<`` and ``<=``. Negation is exact, so
+no comparison changes. A larger certainty exits earlier.
+
+A score must be finite wherever it is defined. NaN has no place in an order, and an infinite score cannot be
+parted from its neighbour by any midpoint threshold; both are refused with signal, layer and row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.errors import InputError
+
+Direction = Literal["<", "<=", ">", ">="]
+Rows = NDArray[Any] | slice
+"""Which samples: a mask, an index, or a slice."""
+
+
+@dataclass(frozen=True, eq=False)
+class SignalScores:
+    """One score per internal layer and sample, ``values`` [layers - 1, samples], and when it exits.
+
+    A sample exits at the first layer from ``first_exit_layer`` on whose score stands in ``direction`` to the
+    threshold, else at the last layer. Layers before ``first_scored_layer`` have no score (NaN is expected
+    there). ``integers`` lists the only thresholds of a signal that counts; ``None`` means any real number.
+    """
+
+    values: NDArray[np.float64]
+    direction: Direction
+    first_exit_layer: int = 1
+    first_scored_layer: int = 1
+    integers: range | None = None
+    signal: str = ""
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("<", "<=", ">", ">="):
+            raise InputError(
+                f"signal {self.signal!r}: expected a direction of <, <=, > or >=, found {self.direction!r}"
+            )
+        values = np.ascontiguousarray(self.values, dtype=np.float64)
+        if values.ndim != 2 or 0 in values.shape:
+            raise InputError(
+                f"signal {self.signal!r}: expected scores [layers - 1, samples], at least 1 x 1, found {values.shape}"
+            )
+        object.__setattr__(self, "values", values)
+        if not 1 <= self.first_scored_layer <= self.first_exit_layer:
+            raise InputError(
+                f"signal {self.signal!r}: the first exit layer ({self.first_exit_layer}) needs a score, "
+                f"but scores begin at layer {self.first_scored_layer}"
+            )
+        if self.integers is not None and len(self.integers) == 0:
+            raise InputError(f"signal {self.signal!r}: no integer threshold is possible with {self.depth} layers")
+        finite = np.isfinite(values[self.first_scored_layer - 1 :])
+        if not finite.all():
+            layer, row = np.argwhere(~finite)[0]
+            found = values[self.first_scored_layer - 1 + layer, row]
+            raise InputError(
+                f"signal {self.signal!r} gives the score {found} at layer {self.first_scored_layer + layer}, "
+                f"row {row}; a finite number was expected"
+            )
+
+    @property
+    def depth(self) -> int:
+        """The number of layers M; scores exist for layers 1..M-1."""
+        return int(self.values.shape[0]) + 1
+
+    @property
+    def samples(self) -> int:
+        return int(self.values.shape[1])
+
+    @property
+    def strict(self) -> bool:
+        return self.direction in ("<", ">")
+
+    @property
+    def sign(self) -> int:
+        """+1 where a larger score is more certain, else -1."""
+        return 1 if self.direction in (">", ">=") else -1
+
+    @cached_property
+    def certainty(self) -> NDArray[np.float64]:
+        """The scores turned so that more is surer, [layers - 1, samples]; NaN where there is no score."""
+        turned = self.values if self.sign == 1 else -self.values
+        if self.first_scored_layer > 1:
+            turned = turned.copy()
+            turned[: self.first_scored_layer - 1] = np.nan
+        return turned
+
+    @cached_property
+    def permitted(self) -> NDArray[np.float64]:
+        """Certainty at the layers that may exit, [layers - first_exit_layer, samples]; possibly no layer."""
+        return self.certainty[self.first_exit_layer - 1 :]
+
+    @cached_property
+    def running(self) -> NDArray[np.float64]:
+        """The largest certainty so far over the permitted layers, shaped like :attr:`permitted`.
+
+        A sample has left by layer m exactly when this passes the threshold at m.
+        """
+        return np.maximum.accumulate(self.permitted, axis=0)
+
+    def passes(self, threshold: float) -> NDArray[np.bool_]:
+        """Whether each score says exit, [layers - 1, samples]; False at layers that may not exit."""
+        said = np.zeros(self.values.shape, dtype=bool)
+        asked = slice(self.first_exit_layer - 1, None)
+        turned = self.sign * threshold
+        np.copyto(said[asked], self.permitted > turned if self.strict else self.permitted >= turned)
+        return said
+
+    def take(self, rows: Rows) -> SignalScores:
+        """The same signal on the samples at ``rows`` only."""
+        return SignalScores(
+            self.values[:, rows],
+            self.direction,
+            self.first_exit_layer,
+            self.first_scored_layer,
+            self.integers,
+            self.signal,
+        )

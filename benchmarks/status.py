@@ -1,0 +1,48 @@
+"""How far a number may be trusted, as data: a status and a reason beside every value.
+
+``ok`` needs no comment. ``undefined``: the quantity does not exist on these samples (the value is NaN).
+``unmatched``: no operating point lies near enough to what was asked. ``unreliable``: there is a value, but
+its error bar says nothing. A reason is one clause that a table can print under the number.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["ok", "undefined", "unmatched", "unreliable"]
+
+FEWEST_OF_A_KIND = 10
+"""With fewer hard or fewer easy samples than this, no standard error is believed."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A status with its reason; the reason is empty exactly when the status is ``ok``."""
+
+    status: Status = "ok"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval and standard error over ``n`` samples; NaN where undefined."""
+
+    value: float
+    low: float
+    high: float
+    std_err: float
+    n: int
+    status: Status = "ok"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference, first minus second, with its interval and two-sided p-value; NaN where undefined."""
+
+    value: float
+    low: float
+    high: float
+    std_err: float
+    p_value: float
+    status: Status = "ok"
+    reason: str = ""

@@ -1,0 +1,186 @@
+"""Task scores from counts, so that folds can be pooled, resamples weighted and neighbours interpolated.
+
+Accuracy, the F1 of class 1 and their mean are functions of a few sums over samples; so is the speed-up. A
+:class:`Tally` holds those sums (for one point, for all points of a curve, or for all resamples) and is the
+only thing that is ever added or interpolated; scores are read off at the end, in percent.
+
+F1 is ``2 TP / (predicted + actual)``; where both are empty it is 0, as scikit-learn has it, and
+:func:`verdict` says that nothing was there to find.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from benchmarks.scores import Rows
+from benchmarks.status import Verdict
+from exitbench.errors import InputError, did_you_mean
+
+Measure = Literal["accuracy", "f1", "mean_accuracy_f1"]
+MEASURES: tuple[Measure, ...] = ("accuracy", "f1", "mean_accuracy_f1")
+
+Sums = NDArray[Any]
+"""Counts, or weighted counts, of any one shape."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What every layer's answer is worth: ``correct`` [layers, samples].
+
+    For F1 also ``flagged`` [layers, samples] (class 1 was predicted), ``positive`` [samples] (class 1 is
+    true) and ``hit`` [layers, samples] (both); all three or none.
+    """
+
+    correct: NDArray[np.bool_]
+    hit: NDArray[np.bool_] | None = None
+    flagged: NDArray[np.bool_] | None = None
+    positive: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, predictions: ArrayLike, labels: ArrayLike, positive_class: int | None = None) -> Outcomes:
+        """From ``predictions`` [layers, samples] and ``labels`` [samples]; a ``positive_class`` adds F1."""
+        said, true = np.asarray(predictions), np.asarray(labels)
+        if said.ndim != 2 or true.shape != said.shape[1:]:
+            raise InputError(
+                f"expected predictions [layers, samples] and labels [samples], found {said.shape} and {true.shape}"
+            )
+        correct = said == true
+        if positive_class is None:
+            return cls(correct)
+        flagged, positive = said == positive_class, true == positive_class
+        return cls(correct, flagged & positive, flagged, positive)
+
+    @property
+    def depth(self) -> int:
+        return int(self.correct.shape[0])
+
+    @property
+    def samples(self) -> int:
+        return int(self.correct.shape[1])
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The task scores that these outcomes allow."""
+        return MEASURES if self.positive is not None else ("accuracy",)
+
+    def take(self, rows: Rows) -> Outcomes:
+        """The outcomes of the samples at ``rows`` only."""
+        if self.hit is None or self.flagged is None or self.positive is None:
+            return Outcomes(self.correct[:, rows])
+        return Outcomes(self.correct[:, rows], self.hit[:, rows], self.flagged[:, rows], self.positive[rows])
+
+    @property
+    def counted(self) -> dict[str, NDArray[np.bool_]]:
+        """The per-layer truths whose sums make a tally, each [layers, samples], under the tally's names."""
+        if self.hit is None or self.flagged is None:
+            return {"correct": self.correct}
+        return {"correct": self.correct, "hits": self.hit, "flagged": self.flagged}
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Sums over samples: how many, the sum of their exit layers, and what their answers were worth.
+
+    All arrays have one shape: () for one reading, [points] along a curve, [resamples] in a bootstrap (then
+    sums of weights). ``hits``, ``flagged`` and ``positives`` are ``None`` where F1 is not asked for.
+    """
+
+    depth: int
+    samples: Sums
+    layers: Sums
+    correct: Sums
+    hits: Sums | None = None
+    flagged: Sums | None = None
+    positives: Sums | None = None
+
+    @property
+    def mean_exit_layer(self) -> NDArray[np.float64]:
+        return np.asarray(self.layers / self.samples, dtype=np.float64)
+
+    @property
+    def relative_cost(self) -> NDArray[np.float64]:
+        """Mean exit layer over depth, in (0, 1]."""
+        return self.mean_exit_layer / self.depth
+
+    @property
+    def speed_up(self) -> NDArray[np.float64]:
+        """Depth over mean exit layer: the one meaning of speed-up here."""
+        return np.asarray(self.depth * self.samples / self.layers, dtype=np.float64)
+
+    @property
+    def accuracy(self) -> NDArray[np.float64]:
+        """In percent."""
+        return np.asarray(100.0 * self.correct / self.samples, dtype=np.float64)
+
+    @property
+    def f1(self) -> NDArray[np.float64]:
+        """F1 of class 1 in percent; 0 where class 1 is neither predicted nor present."""
+        if self.hits is None or self.flagged is None or self.positives is None:
+            raise InputError("F1 was asked for, but this task counts no positive class")
+        size = np.asarray(self.flagged + self.positives, dtype=np.float64)
+        return np.divide(200.0 * self.hits, size, out=np.zeros_like(size), where=size > 0)
+
+    @property
+    def mean_accuracy_f1(self) -> NDArray[np.float64]:
+        return (self.accuracy + self.f1) / 2
+
+    def score(self, measure: Measure) -> NDArray[np.float64]:
+        """The task score called ``measure``, in percent."""
+        if measure not in MEASURES:
+            raise InputError(f"unknown task score {measure!r}.{did_you_mean(measure, MEASURES)}")
+        found: NDArray[np.float64] = getattr(self, measure)
+        return found
+
+    def __getitem__(self, index: Any) -> Tally:
+        """The tally at some points or resamples."""
+        return self._each(lambda sums: np.asarray(sums)[index])
+
+    def __add__(self, other: Tally) -> Tally:
+        """Both sets of samples together."""
+        return self._both(other, lambda mine, theirs: mine + theirs)
+
+    def towards(self, other: Tally, share: ArrayLike) -> Tally:
+        """The expected counts when a ``share`` of the samples is treated as in ``other``, the rest as here."""
+        part = np.asarray(share, dtype=np.float64)
+        return self._both(other, lambda mine, theirs: mine * (1 - part) + theirs * part)
+
+    def _each(self, change: Any) -> Tally:
+        changed = {name: None if sums is None else change(sums) for name, sums in self._sums().items()}
+        return Tally(self.depth, **changed)
+
+    def _both(self, other: Tally, join: Any) -> Tally:
+        theirs = other._sums()
+        joined = {
+            name: None if mine is None or theirs[name] is None else join(mine, theirs[name])
+            for name, mine in self._sums().items()
+        }
+        return Tally(self.depth, **joined)
+
+    def _sums(self) -> dict[str, Any]:
+        return {
+            "samples": self.samples,
+            "layers": self.layers,
+            "correct": self.correct,
+            "hits": self.hits,
+            "flagged": self.flagged,
+            "positives": self.positives,
+        }
+
+
+def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:
+    """The tally of the merged answers when sample i leaves at layer ``exits[i]``, [samples] from 1."""
+    samples = np.arange(outcomes.samples)
+    sums = {name: np.asarray(truth[exits - 1, samples].sum()) for name, truth in outcomes.counted.items()}
+    positives = None if outcomes.positive is None else np.asarray(outcomes.positive.sum())
+    return Tally(outcomes.depth, np.asarray(outcomes.samples), np.asarray(exits.sum()), positives=positives, **sums)
+
+
+def verdict(tally: Tally, measure: Measure) -> Verdict:
+    """Whether a task score means anything on these samples."""
+    if measure != "accuracy" and tally.positives is not None and not np.any(tally.positives):
+        return Verdict("undefined", "no sample of class 1, so F1 has nothing to find")
+    return Verdict()
