@@ -14,10 +14,14 @@ from exitbench.errors import InputError
 
 VERBS = {
     "list": "Look around",
+    "score": "Signals",
+    "new-signal": "Signals",
+    "test-signal": "Signals",
     "import": "Caches",
     "verify": "Caches",
     "inspect": "Caches",
     "compact": "Caches",
+    "train": "Models",
 }
 """Every verb in the order of the help page, with its heading; ``list`` lives in ``list_.py`` and so on."""
 

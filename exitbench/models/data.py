@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from exitbench.errors import InputError, did_you_mean
-from exitbench.models.tasks import TaskFormat, require_task
+from exitbench.models.tasks import TaskFormat, require_format
 
 HUB_DATASET = "nyu-mll/glue"
 
@@ -30,10 +31,17 @@ class Examples:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def head(self, rows: int | None) -> Examples:
-        """The first ``rows`` examples; all of them for ``None``."""
-        pairs = None if self.pairs is None else self.pairs[:rows]
-        return Examples(self.texts[:rows], pairs, None if self.labels is None else self.labels[:rows], self.classes)
+    def sample(self, rows: int | None, seed: int) -> Examples:
+        """At most ``rows`` examples drawn with ``seed``, in their own order; all of them for ``None``."""
+        if rows is None or rows >= len(self):
+            return self
+        chosen = sorted(random.Random(seed).sample(range(len(self)), rows))  # noqa: S311
+        return Examples(
+            [self.texts[row] for row in chosen],
+            None if self.pairs is None else [self.pairs[row] for row in chosen],
+            None if self.labels is None else [self.labels[row] for row in chosen],
+            self.classes,
+        )
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,15 @@ class Columns:
     text: str
     text_pair: str | None
     label: str
+
+
+def own_columns(text: str | None, text_pair: str | None, label: str | None) -> Columns | None:
+    """The columns of somebody's own data, or ``None`` when none is named; a text needs its label."""
+    if text is None and label is None and text_pair is None:
+        return None
+    if text is None or label is None:
+        raise InputError(f"expected both --text and --label for your own data, found --text {text} --label {label}")
+    return Columns(text, text_pair, label)
 
 
 def load_examples(
@@ -62,7 +79,7 @@ def load_examples(
         if data_dir is None:
             raise InputError("expected --data-dir with the CSV or JSON lines that --text and --label name, found none")
         return _own_examples(data_dir, split, columns, classes)
-    known = require_task(task)
+    known = require_format(task)
     if data_dir is None:
         return _hub_examples(known, split)
     path = _glue_file(known, split, data_dir)

@@ -233,10 +233,16 @@ class MultiExitModel(nn.Module):
             own[f"backbone.{name}" if key.startswith(prefix) else name] = value
         self.load_state_dict(own)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write the folder under a temporary name, then rename it: a half-written one never has the name."""
+    def save_pretrained(self, folder: str | Path, training: dict[str, Any] | None = None) -> None:
+        """Write the folder under a temporary name, then rename it: a half-written one never has the name.
+
+        ``training`` says how the model was made; it is kept beside the weights as ``training.json``.
+        """
         with draft_folder(Path(folder)) as draft:
             self._write(draft)
+            if training is not None:
+                text = json.dumps(training, indent=2, sort_keys=True)
+                (draft / "training.json").write_text(text + "\n", encoding="utf-8")
 
     def _write(self, folder: Path) -> None:
         settings = self.backbone.config.to_dict()

@@ -18,46 +18,11 @@ from transformers import (
     RobertaConfig,
 )
 
-WORDS = [
-    "a",
-    "an",
-    "the",
-    "film",
-    "is",
-    "was",
-    "not",
-    "very",
-    "good",
-    "bad",
-    "great",
-    "awful",
-    "dull",
-    "bright",
-    "story",
-    "plot",
-    "actor",
-    "music",
-    "long",
-    "short",
-    "love",
-    "hate",
-    "boring",
-    "moving",
-    "warm",
-    "cold",
-    "and",
-    "but",
-    "it",
-    "i",
-    "we",
-    "they",
-    "this",
-    "that",
-    "never",
-    "always",
-    "almost",
-    "quite",
-]
+LINES = (
+    "a an the film is was not very good bad great awful dull bright story plot actor music long short",
+    "love hate boring moving warm cold and but it i we they this that never always almost quite",
+)
+WORDS = [word for line in LINES for word in line.split()]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 VOCABULARY = {word: index for index, word in enumerate([*SPECIAL, *WORDS])}
 PAD = VOCABULARY["<pad>"]

@@ -1,0 +1,63 @@
+"""Where the work runs: one process or several, which device, which precision."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, get_args
+
+import torch
+from accelerate import Accelerator, PartialState
+
+from exitbench.errors import InputError, did_you_mean
+
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+def runs_on_cpu(device: str) -> bool:
+    """Whether ``device`` (auto, cpu, cuda, cuda:N, mps) means the CPU here; an absent device is an error."""
+    kind = device.partition(":")[0]
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if device == "auto":
+        return found is None
+    if kind not in {"cpu", "cuda", "mps"}:
+        raise InputError(f"expected --device auto, cpu, cuda, cuda:N or mps, found {device!r}")
+    if kind != "cpu" and (found is None or found.type != kind):
+        raise InputError(f"expected a {kind} device on this machine for --device {device}, found none")
+    if ":" in device:
+        # The place where accelerate looks for a particular device of a single process.
+        os.environ["ACCELERATE_TORCH_DEVICE"] = device
+    return kind == "cpu"
+
+
+def processes(device: str = "auto") -> PartialState:
+    """This process among those of ``accelerate launch``: its rank, their number, its device, a barrier."""
+    return PartialState(cpu=runs_on_cpu(device))
+
+
+def autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
+    """The half precision to compute in, or ``None`` for float32; half only on a GPU, where it pays."""
+    if precision not in get_args(Precision):
+        near = did_you_mean(precision, get_args(Precision))
+        raise InputError(f"expected --precision {', '.join(get_args(Precision))}, found {precision!r}.{near}")
+    if precision == "float32" or (precision == "auto" and device.type != "cuda"):
+        return None
+    if device.type != "cuda":
+        raise InputError(f"expected --precision float32 or auto on {device.type}, found {precision!r}")
+    if precision == "auto":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    return torch.bfloat16 if precision == "bfloat16" else torch.float16
+
+
+def accelerator_for(device: str, precision: str) -> Accelerator:
+    """Accelerate's front for training: gradients across processes, loss scaling, autocast."""
+    state = processes(device)
+    mixed = {None: "no", torch.bfloat16: "bf16", torch.float16: "fp16"}[autocast_dtype(precision, state.device)]
+    return Accelerator(cpu=runs_on_cpu(device), mixed_precision=mixed)
+
+
+def library_versions() -> dict[str, str]:
+    """The versions that decide the numbers."""
+    from importlib.metadata import version
+
+    names: Any = ("exitbench", "torch", "transformers", "tokenizers", "safetensors")
+    return {name: version(name) for name in names}
