@@ -1,0 +1,82 @@
+"""From resampled readings to intervals, paired tests, and choices repeated in every resample.
+
+Intervals are percentiles of the resampled readings. A paired difference is tested with its bootstrap standard error and
+the normal law: counting resamples beyond zero cannot give a p-value below 1/B, which Holm's factor would push past 5% in
+a table of any size, while readings here are smooth means over hundreds of samples.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from benchmarks.delong import NAN, two_sided
+from benchmarks.status import Difference, Estimate
+
+
+def interval(value: float, resampled: ArrayLike, n: int, level: float = 0.95) -> Estimate:
+    """A reading with its bootstrap interval; ``resampled`` [resamples] are the same reading on the resamples.
+
+    Resamples without the reading (NaN) are left out; when more than one in twenty is, the interval is unreliable.
+    """
+    draws = np.asarray(resampled, dtype=np.float64)
+    if np.isnan(value):
+        return Estimate(NAN, NAN, NAN, NAN, n, "undefined", "the reading does not exist on these samples")
+    found = draws[~np.isnan(draws)]
+    if len(found) < 2:
+        return Estimate(value, NAN, NAN, NAN, n, "unreliable", "no resample has this reading")
+    low, high = np.quantile(found, [0.5 - level / 2, 0.5 + level / 2])
+    std_err = float(found.std(ddof=1)) if np.ptp(found) > 0 else 0.0
+    estimate = Estimate(float(value), float(low), float(high), std_err, n)
+    if std_err == 0.0:
+        return _unreliable(estimate, "all resamples agree, so the standard error is 0")
+    missing = len(draws) - len(found)
+    if missing > 0.05 * len(draws):
+        return _unreliable(estimate, f"{missing} of {len(draws)} resamples do not have this reading")
+    return estimate
+
+
+def _unreliable(estimate: Estimate, reason: str) -> Estimate:
+    return Estimate(
+        estimate.value, estimate.low, estimate.high, estimate.std_err, estimate.n, "unreliable", reason
+    )
+
+
+def difference(
+    a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLike, level: float = 0.95
+) -> Difference:
+    """Reading ``a`` less reading ``b``, paired resample by resample, with a two-sided p-value."""
+    if np.isnan(a) or np.isnan(b):
+        return Difference(NAN, NAN, NAN, NAN, NAN, "undefined", "one of the readings does not exist on these samples")
+    apart = np.asarray(resampled_a, dtype=np.float64) - np.asarray(resampled_b, dtype=np.float64)
+    apart = apart[~np.isnan(apart)]
+    if len(apart) < 2:
+        return Difference(a - b, NAN, NAN, NAN, NAN, "undefined", "no resample has both readings")
+    std_err = float(apart.std(ddof=1)) if np.ptp(apart) > 0 else 0.0
+    p_value = float(two_sided(np.array(a - b), np.array(std_err)))
+    if np.isnan(p_value):
+        reason = "the difference has no variance but is not zero"
+        return Difference(a - b, NAN, NAN, std_err, NAN, "undefined", reason)
+    low, high = np.quantile(apart, [0.5 - level / 2, 0.5 + level / 2])
+    return Difference(a - b, float(low), float(high), std_err, p_value)
+
+
+def choose(scores: ArrayLike, default: int) -> int:
+    """The configuration with the highest score, [configurations]; the default where it is among the best."""
+    return int(choose_resampled(np.asarray(scores, dtype=np.float64)[:, None], default)[0])
+
+
+def choose_resampled(scores: ArrayLike, default: int) -> NDArray[np.int64]:
+    """The choice repeated in each resample: ``scores`` [configurations, resamples] give [resamples].
+
+    Highest score, ties to the default, then to the first. A NaN is never chosen while anything else is there.
+    """
+    known = np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-np.inf)
+    best = known.argmax(axis=0)
+    return np.where(known[default] == known.max(axis=0), default, best).astype(np.int64)
+
+
+def chosen(readings: ArrayLike, choice: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The reading of each resample's own choice: ``readings`` [configurations, resamples] give [resamples]."""
+    table = np.asarray(readings, dtype=np.float64)
+    return np.asarray(np.take_along_axis(table, choice[None, :], axis=0)[0])
