@@ -11,15 +11,15 @@ from signals.contract import INPUTS, Continuous, ExitSignal, Integers, Reference
 from signals.run import PASSES
 
 
-def validate(signal: type[ExitSignal], origin: str) -> None:
-    """Raise an InputError that names ``origin``, the class and the way out if a declaration is wrong."""
-    for problem in (_class_variables(signal), _fields(signal), _methods(signal)):
-        if problem:
-            raise InputError(f"{origin}: signal class {signal.__name__}: {problem}")
+def validate(signal: type[ExitSignal]) -> None:
+    """Raise an InputError that names the class and the way out if a declaration is wrong."""
+    problem = _class_variables(signal) or _fields(signal) or _methods(signal)
+    if problem:
+        raise InputError(f"signal class {signal.__name__}: {problem}")
     try:
         signal()
     except InputError as error:
-        raise InputError(f"{origin}: signal class {signal.__name__}: a default is not allowed: {error}") from error
+        raise InputError(f"signal class {signal.__name__}: a default is not allowed: {error}") from error
 
 
 def _class_variables(signal: type[ExitSignal]) -> str:

@@ -52,7 +52,7 @@ class Registry:
 
     def add(self, signal: type[ExitSignal], origin: str) -> None:
         """Register a class found at ``origin``; an InputError if its declaration is wrong or its name is taken."""
-        validate(signal, origin)
+        validate(signal)
         if signal.name in self.signals and self.signals[signal.name] is not signal:
             both = f"{self._origins[signal.name]} and {origin}"
             raise InputError(f"two signals are named {signal.name!r}: {both}; rename one of them")
@@ -150,6 +150,15 @@ def defined_in(found: object) -> list[type[ExitSignal]]:
     ]
 
 
+def signals_in(path: Path | str) -> list[type[ExitSignal]]:
+    """The signals that one file defines; an InputError with its path where it fails to load or defines none."""
+    registry = Registry()
+    _collect(registry, str(path), partial(load_file, Path(path)))
+    if registry.broken:
+        raise InputError(f"{path}: {registry.broken[0].error}")
+    return list(registry.signals.values())
+
+
 def _collect(registry: Registry, origin: str, load: Callable[[], object], *, none_is_fine: bool = False) -> None:
     """Add what one place defines; keep its error, if it has one, and go on."""
     try:
@@ -157,7 +166,7 @@ def _collect(registry: Registry, origin: str, load: Callable[[], object], *, non
         if not found and not none_is_fine:
             raise InputError("defines no signal: expected a subclass of ExitSignal with a name")
         for signal in found:
-            validate(signal, origin)
+            validate(signal)
     except (Exception, SystemExit) as error:
         problem = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         registry.broken.append(Broken(origin, " ".join(problem.split())))

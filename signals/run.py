@@ -22,7 +22,8 @@ PASSES = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.
 def validated_score(signal: ExitSignal, layer: Layer, score: Any) -> Tensor:
     """``score`` itself if it is what the contract asks for at this layer, else an InputError.
 
-    The contract: a tensor [samples] of float64, without NaN from ``first_scored_layer`` on and all NaN before.
+    The contract: a tensor [samples] of float64, finite from ``first_scored_layer`` on and all NaN before. A NaN has no
+    place in a ranking, and no threshold parts an infinite score from its neighbours.
     """
     where = f"signal {signal.text} at layer {layer.index}"
     if not isinstance(score, Tensor):
@@ -30,13 +31,13 @@ def validated_score(signal: ExitSignal, layer: Layer, score: Any) -> Tensor:
     if score.dtype != torch.float64 or score.shape != (layer.samples,):
         found = f"{str(score.dtype).removeprefix('torch.')} {list(score.shape)}"
         raise InputError(f"{where}: expected scores float64 [{layer.samples}], found {found}")
-    undefined = torch.isnan(score)
     if layer.index < signal.first_scored_layer:
-        if not bool(undefined.all()):
+        if not bool(score.isnan().all()):
             raise InputError(f"{where}: a score before its first scored layer, {signal.first_scored_layer}")
-    elif bool(undefined.any()):
-        row = int(undefined.nonzero()[0])
-        raise InputError(f"{where}: the score of row {row} (id {int(layer.ids[row])}) is not a number")
+    elif not bool(score.isfinite().all()):
+        row = int(score.isfinite().logical_not().nonzero()[0])
+        sample = f"row {row} (id {int(layer.ids[row])})"
+        raise InputError(f"{where}: expected a finite score for {sample}, found {float(score[row])}")
     return score
 
 

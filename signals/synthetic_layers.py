@@ -106,7 +106,7 @@ def synthetic_layers(
 def _numbers(
     samples: int, depth: int, classes: int, width: int, seed: int
 ) -> tuple[NDArray[np.int64], Array, Array, Array]:
-    """Labels [samples], features [layers, samples, width]; weights [layers, classes, width], biases [layers, classes]."""
+    """Labels [samples], features [layers, samples, width], then each layer's weight and bias, stacked."""
     draw = np.random.default_rng(seed)
     labels = draw.integers(0, classes, samples)
     difficulty = draw.uniform(0.0, 1.0, samples)
