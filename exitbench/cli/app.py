@@ -22,6 +22,7 @@ VERBS = {
     "inspect": "Caches",
     "compact": "Caches",
     "train": "Models",
+    "collect": "Models",
 }
 """Every verb in the order of the help page, with its heading; ``list`` lives in ``list_.py`` and so on."""
 
