@@ -33,7 +33,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Per entry of a column: is it the best, is it tied with the best (the best is), its adjusted p-value against it."""
+    """Per entry: is it the best, is it tied with the best (the best itself is), its adjusted p-value against it."""
 
     best: NDArray[np.bool_]
     tied_with_best: NDArray[np.bool_]

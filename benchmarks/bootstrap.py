@@ -22,8 +22,8 @@ from benchmarks.resamples import Resamples, RunningSums, node_points
 from benchmarks.task_score import Measure, Outcomes, Tally
 from exitbench.errors import InputError
 
-SCAN = 512
-"""How many events a scan holds for all resamples at once."""
+SCAN = 256
+"""How many events, or resamples, are held at once: little enough to stay near the processor."""
 
 
 class ResampledCurve:
@@ -38,7 +38,6 @@ class ResampledCurve:
         self.resamples = resamples
         self._nodes = node_points(curve.events.ends)
         self._sums: dict[str, RunningSums] = {}
-        self._lowest: dict[Measure, NDArray[np.float64]] = {}
 
     @cached_property
     def _weights(self) -> NDArray[Any]:
@@ -118,26 +117,28 @@ class ResampledCurve:
     @property
     def cost_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The smallest and the largest relative cost of each resampled curve."""
-        cost = self.at_nodes.relative_cost
-        return cost[-1], cost[0]
+        layers = self._sum("layers").at_nodes
+        whole = self.curve.depth * self._totals["samples"]
+        return layers[-1] / whole, layers[0] / whole
 
-    @cached_property
-    def at_nodes(self) -> Tally:
-        """The tally at the nodes, [nodes, resamples]."""
-        return self._tally({name: self._sum(name).at_nodes for name in self._names})
+    def _at_nodes(self, columns: slice) -> Tally:
+        """The tally of some resamples at the nodes, [nodes, resamples]."""
+        sums = {name: self._sum(name).at_nodes[:, columns] for name in self._names}
+        totals: dict[str, Any] = {
+            name: None if total is None else total[columns] for name, total in self._totals.items()
+        }
+        return Tally(self.curve.depth, **totals, **sums)
 
     def area(self, measure: Measure, low: ArrayLike, high: ArrayLike) -> NDArray[np.float64]:
         """The area under task score against relative cost; a curve that does not reach an end is continued level."""
-        lowest, highest = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-        cost, score = self.at_nodes.relative_cost, self.at_nodes.score(measure)
-        width = cost[:-1] - cost[1:]
-        slope = np.divide(score[:-1] - score[1:], width, out=np.zeros_like(width), where=width > 0)
-        clipped = np.clip(cost, lowest, highest)
-        left, right = clipped[1:], clipped[:-1]
-        middle = score[1:] + slope * ((left + right) / 2 - cost[1:])
-        below = np.maximum(np.minimum(cost[-1], highest) - lowest, 0) * score[-1]
-        above = np.maximum(highest - np.maximum(cost[0], lowest), 0) * score[0]
-        return np.asarray(((right - left) * middle).sum(axis=0) + below + above)
+        count = self.resamples.count
+        lowest, highest = (np.broadcast_to(np.asarray(end, dtype=np.float64), (count,)) for end in (low, high))
+        parts = []
+        for start in range(0, count, SCAN):
+            columns = slice(start, start + SCAN)
+            tally = self._at_nodes(columns)
+            parts.append(_areas(tally.relative_cost, tally.score(measure), lowest[columns], highest[columns]))
+        return np.concatenate(parts)
 
     def within_loss(self, loss: float, measure: Measure) -> tuple[NDArray[np.int64], Tally]:
         """Coming from full depth, the last point before the score first falls more than ``loss`` points; and its tally.
@@ -145,8 +146,7 @@ class ResampledCurve:
         Point -1, with NaN in the tally, where the resample has no such point.
         """
         floor = self.final.score(measure) - loss - ROUNDING
-        fallen = self._block_minima(measure) < floor
-        block = np.where(fallen.any(axis=0), fallen.argmax(axis=0), len(self._nodes))
+        block = self._first_block_below(floor, measure)
         point = self._first_below(floor, np.minimum(block, len(self._nodes) - 1), measure)
         point = np.where(block == len(self._nodes), self.curve.points, point) - 1
         tally = self.at_points(np.maximum(point, 0))
@@ -154,10 +154,8 @@ class ResampledCurve:
         sums = {name: getattr(tally, name) * gone for name in self._names}
         return point, self._tally(sums)
 
-    def _first_below(
-        self, floor: NDArray[np.float64], block: NDArray[np.int64], measure: Measure
-    ) -> NDArray[np.int64]:
-        """The first point of each resample's block (the points after the node before, up to its node) below the floor."""
+    def _first_below(self, floor: NDArray[np.float64], block: NDArray[np.int64], measure: Measure) -> NDArray[np.int64]:
+        """The first point below the floor in each resample's block: the points after the node before, up to its own."""
         ends, columns = self.curve.events.ends, np.arange(len(floor))
         before = self._nodes[np.maximum(block - 1, 0)]
         stop = self._nodes[block]
@@ -172,30 +170,33 @@ class ResampledCurve:
         seen = first[:, None] + np.arange(1, next(iter(sums.values())).shape[1] + 1)
         point = np.searchsorted(ends, seen)
         at_a_point = (ends[np.minimum(point, len(ends) - 1)] == seen) & (seen <= last[:, None])
-        totals = {name: None if sum_ is None else sum_[:, None] for name, sum_ in self._totals.items()}
+        totals: dict[str, Any] = {name: None if sum_ is None else sum_[:, None] for name, sum_ in self._totals.items()}
         score = Tally(self.curve.depth, layers=np.asarray(1), **totals, **sums).score(measure)
         fallen = at_a_point & (score < floor[:, None])
         if not fallen.shape[1]:
             return stop
         return np.where(fallen.any(axis=1), point[columns, fallen.argmax(axis=1)], stop)
 
-    def _block_minima(self, measure: Measure) -> NDArray[np.float64]:
-        """The lowest score among the points after the node before and up to each node, [nodes, resamples]."""
-        if measure not in self._lowest:
-            lowest = self.at_nodes.score(measure)
-            if len(self._nodes) < self.curve.points:
-                self._scan_blocks(measure, lowest)
-            self._lowest[measure] = lowest
-        return self._lowest[measure]
+    def _first_block_below(self, floor: NDArray[np.float64], measure: Measure) -> NDArray[np.int64]:
+        """The first block with a point below the floor in each resample; the number of blocks where there is none."""
+        blocks = len(self._nodes)
+        found = np.concatenate(
+            [
+                _first_true(self._at_nodes(columns).score(measure) < floor[columns])
+                for columns in (slice(start, start + SCAN) for start in range(0, len(floor), SCAN))
+            ]
+        )
+        # A dip between two nodes may come earlier; nothing after the last of these blocks can.
+        return found if blocks == self.curve.points else self._scan(floor, measure, found)
 
-    def _scan_blocks(self, measure: Measure, lowest: NDArray[np.float64]) -> None:
-        """Lower ``lowest`` to what happens between the nodes: only events that change an answer's worth matter."""
+    def _scan(self, floor: NDArray[np.float64], measure: Measure, found: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bring forward the first block below the floor; only events that change what an answer is worth matter."""
         events = self.curve.events
         parts = {name: self._sum(name) for name in self.curve.outcomes.counted}
-        moving = np.flatnonzero(np.any([part.change != 0 for part in parts.values()], axis=0))
+        stop = events.ends[self._nodes[min(int(found.max()), len(self._nodes) - 1)]]
+        moving = np.flatnonzero(np.any([part.change[:stop] != 0 for part in parts.values()], axis=0))
         point = np.searchsorted(events.ends, moving + 1)
-        moving, point = moving[point < self.curve.points], point[point < self.curve.points]
-        settled = np.append(point[1:] != point[:-1], True)  # the last change of its point: here the point's score is read
+        settled = np.append(point[1:] != point[:-1], True)  # the last change of its point: here the score is read
         block = np.searchsorted(self._nodes, point)
         sums = {name: part.start.astype(self._weights.dtype) for name, part in parts.items()}
         for start in range(0, len(moving), SCAN):
@@ -203,22 +204,48 @@ class ResampledCurve:
             drawn = self._weights[events.samples[moving[now]]]
             running: dict[str, Any] = {}
             for name, part in parts.items():
-                change = part.change[moving[now], None].astype(drawn.dtype)
-                running[name] = np.cumsum(change * drawn, axis=0) + sums[name]
-                sums[name] = running[name][-1]
+                change = part.change[moving[now], None].astype(drawn.dtype) * drawn
+                change[0] += sums[name]
+                running[name] = np.cumsum(change, axis=0, out=change)
+                sums[name] = change[-1].copy()
             read = np.flatnonzero(settled[now])
-            if not len(read):
-                continue
-            at_points = {name: found[read] for name, found in running.items()}
-            score = Tally(self.curve.depth, layers=np.asarray(1), **self._totals, **at_points).score(measure)
-            blocks = block[now][read]
-            starts = np.flatnonzero(np.append(True, blocks[1:] != blocks[:-1]))
-            here = blocks[starts]
-            lowest[here] = np.minimum(lowest[here], np.minimum.reduceat(score, starts, axis=0))
+            if len(read) < len(running["correct"]):
+                running = {name: sums_[read] for name, sums_ in running.items()}
+            fallen = self._below(floor, running, measure)
+            first = _first_true(fallen)
+            blocks = np.append(block[now][read], len(self._nodes))
+            np.minimum(found, np.where(first < len(read), blocks[first], found), out=found)
+        return found
+
+    def _below(self, floor: NDArray[np.float64], sums: dict[str, Any], measure: Measure) -> NDArray[np.bool_]:
+        """Whether the score from these ``sums`` [..., resamples] lies below the floor."""
+        if measure == "accuracy":  # the same comparison on counts, without a division per entry
+            return np.asarray(sums["correct"] < floor * self._totals["samples"] / 100.0)
+        score = Tally(self.curve.depth, layers=np.asarray(1), **self._totals, **sums).score(measure)
+        return np.asarray(score < floor)
 
     def rates(self, thresholds: ArrayLike, decisions: Decisions = "all") -> RateTally:
         """The decisions at a threshold, or at each resample's own, by layer, [layers - 1, resamples]."""
         return resampled_rates(self.curve.scores, self.curve.outcomes, self.resamples, thresholds, decisions)
+
+
+def _first_true(rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The first row that is true in each column; the number of rows where none is."""
+    return np.where(rows.any(axis=0), rows.argmax(axis=0), len(rows))
+
+
+def _areas(
+    cost: NDArray[np.float64], score: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Integrals of polylines with falling ``cost`` [nodes, resamples], level beyond their ends."""
+    width = cost[:-1] - cost[1:]
+    slope = np.divide(score[:-1] - score[1:], width, out=np.zeros_like(width), where=width > 0)
+    clipped = np.clip(cost, low, high)
+    left, right = clipped[1:], clipped[:-1]
+    middle = score[1:] + slope * ((left + right) / 2 - cost[1:])
+    below = np.maximum(np.minimum(cost[-1], high) - low, 0) * score[-1]
+    above = np.maximum(high - np.maximum(cost[0], low), 0) * score[0]
+    return np.asarray(((right - left) * middle).sum(axis=0) + below + above)
 
 
 def resampled_tally(exits: NDArray[np.int64], outcomes: Outcomes, resamples: Resamples) -> Tally:

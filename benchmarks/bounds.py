@@ -64,7 +64,7 @@ def random_tally(outcomes: Outcomes, probability: ArrayLike) -> Tally:
 
 
 def random_curve(outcomes: Outcomes, points: int = 101) -> Tally:
-    """The expected trade-off of a coin, [points], from never (full depth) to always (layer 1), evenly in mean exit layer."""
+    """The expected trade-off of a coin, [points], from never to always exiting, evenly in mean exit layer."""
     wanted = np.linspace(outcomes.depth, 1, points)
     return random_tally(outcomes, _coin(outcomes.depth, wanted))
 
@@ -77,7 +77,7 @@ def random_at(outcomes: Outcomes, speed_up: float) -> Bound | None:
 
 
 def _coin(depth: int, mean_exit_layer: ArrayLike) -> NDArray[np.float64]:
-    """The probability with which a coin per layer gives this mean exit layer; by bisection, for the mean falls in it."""
+    """The coin that gives this mean exit layer; by bisection, for the mean falls as the coin exits more often."""
     wanted = np.asarray(mean_exit_layer, dtype=np.float64)
     low, high = np.zeros_like(wanted), np.ones_like(wanted)
     for _ in range(BISECTIONS):

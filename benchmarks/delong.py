@@ -76,15 +76,15 @@ def dis_difference(a: Ranking, b: Ranking, layer: int, ties: Ties = "half", leve
 def dis_differences(
     rankings: Sequence[Ranking], layer: int, ties: Ties = "half"
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """All pairs of signals at one layer: differences (row less column), standard errors, p-values, each [signals, signals].
+    """All pairs of signals at one layer: differences (row less column), standard errors, p-values.
 
-    NaN where either DIS is undefined.
+    Each is [signals, signals], NaN where either DIS is undefined.
     """
     for other in rankings[1:]:
         _same_samples(rankings[0], other, layer)
     scores = np.array([ranking.dis(ties)[layer - 1] for ranking in rankings])
     known = np.flatnonzero(~np.isnan(scores))
-    influence = {int(index): rankings[index].influence(layer, ties) for index in known}
+    influence = {int(index): rankings[int(index)].influence(layer, ties) for index in known}
     std_errs = np.full((len(rankings), len(rankings)), np.nan)
     for place, first in enumerate(known):
         std_errs[first, first] = 0.0

@@ -1,8 +1,8 @@
 """From resampled readings to intervals, paired tests, and choices repeated in every resample.
 
 Intervals are percentiles of the resampled readings. A paired difference is tested with its bootstrap standard error and
-the normal law: counting resamples beyond zero cannot give a p-value below 1/B, which Holm's factor would push past 5% in
-a table of any size, while readings here are smooth means over hundreds of samples.
+the normal law: counting resamples beyond zero cannot tell p-values below 1/B apart, which Holm's factors need, while the
+readings here are means over hundreds of samples, where the normal law holds.
 """
 
 from __future__ import annotations
@@ -37,14 +37,10 @@ def interval(value: float, resampled: ArrayLike, n: int, level: float = 0.95) ->
 
 
 def _unreliable(estimate: Estimate, reason: str) -> Estimate:
-    return Estimate(
-        estimate.value, estimate.low, estimate.high, estimate.std_err, estimate.n, "unreliable", reason
-    )
+    return Estimate(estimate.value, estimate.low, estimate.high, estimate.std_err, estimate.n, "unreliable", reason)
 
 
-def difference(
-    a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLike, level: float = 0.95
-) -> Difference:
+def difference(a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLike, level: float = 0.95) -> Difference:
     """Reading ``a`` less reading ``b``, paired resample by resample, with a two-sided p-value."""
     if np.isnan(a) or np.isnan(b):
         return Difference(NAN, NAN, NAN, NAN, NAN, "undefined", "one of the readings does not exist on these samples")

@@ -149,7 +149,7 @@ def area(curve: Curve, measure: Measure, low: float, high: float) -> float:
     cheapest, dearest = curve.cost_range
     if not cheapest - ROUNDING <= low <= high <= dearest + ROUNDING:
         raise InputError(
-            f"expected a cost range within {cheapest:.4f}..{dearest:.4f}, where the curve is, found {low:.4f}..{high:.4f}"
+            f"expected a cost range within the curve's {cheapest:.4f}..{dearest:.4f}, found {low:.4f}..{high:.4f}"
         )
     return area_below(curve.relative_cost[::-1], curve.score(measure)[::-1], low, high)
 

@@ -37,7 +37,7 @@ class Standing:
 
 @dataclass(frozen=True, eq=False)
 class Placements:
-    """One sorted layer. ``order`` [samples] sorts it upwards; ``easy_ranked`` [samples] are the right ones in that order.
+    """One sorted layer: ``order`` [samples] sorts it upwards, ``easy_ranked`` [samples] are the right ones so ordered.
 
     ``sizes`` [groups] are the sizes of the groups of equal certainty, ``None`` where all differ. ``risk_area`` is the
     sum over coverages 1/n..1 of the expected error rate among the most certain.

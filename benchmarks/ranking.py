@@ -14,7 +14,6 @@ fold.
 from __future__ import annotations
 
 import math
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -67,7 +66,7 @@ class Ranking:
     @cached_property
     def easy(self) -> NDArray[np.int64]:
         """How many samples each layer gets right, [layers]."""
-        return self.right.sum(axis=1)
+        return np.asarray(self.right.sum(axis=1), dtype=np.int64)
 
     @cached_property
     def hard(self) -> NDArray[np.int64]:
@@ -138,7 +137,8 @@ class Ranking:
             others[rows] = np.where(self.right[row, rows], hard, easy)
         kind = np.where(self.right[row], self.easy[row], self.hard[row])
         score = self.dis(ties)[row] / 100.0
-        return 100.0 * np.sqrt(kind / np.maximum(kind - 1, 1)) * (won - score * others) / self.pairs[row]
+        spread = np.sqrt(kind / np.maximum(kind - 1, 1))
+        return np.asarray(100.0 * spread * (won - score * others) / self.pairs[row], dtype=np.float64)
 
     def verdict(self, layer: int) -> Verdict:
         """Whether DIS at ``layer`` (from 1) exists, and whether its error can be believed."""

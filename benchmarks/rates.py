@@ -136,7 +136,8 @@ def _everywhere_reached(curve: Curve) -> RateTally:
 
     def running(worth: NDArray[np.int64]) -> NDArray[np.int64]:
         change = worth[events.earlier, events.samples] - worth[events.later, events.samples]
-        return (worth[-1].sum() + np.concatenate([[0], np.cumsum(change)]))[events.ends]
+        sums = worth[-1].sum() + np.concatenate([[0], np.cumsum(change)])
+        return np.asarray(sums[events.ends], dtype=np.int64)
 
     rights = running(asked_right)
     return RateTally(running(exits_wrong), running(asked - asked_right), rights - running(exits_right), rights)

@@ -48,7 +48,7 @@ class Resamples:
     @cached_property
     def totals(self) -> NDArray[np.int64]:
         """The number of draws in each resample, [resamples]."""
-        return self.weights.sum(axis=0, dtype=np.int64)
+        return np.asarray(self.weights.sum(axis=0, dtype=np.int64))
 
     @cached_property
     def _single(self) -> NDArray[np.float32]:
@@ -69,7 +69,7 @@ class Resamples:
     def sums(self, worth: NDArray[Any]) -> NDArray[np.float64]:
         """Weighted sums of whole numbers ``worth`` [..., samples], as [..., resamples]."""
         weights = self.exact(max(1, int(np.abs(worth).max(initial=0))))
-        return (worth.astype(weights.dtype) @ weights).astype(np.float64)
+        return np.asarray(worth.astype(weights.dtype) @ weights, dtype=np.float64)
 
 
 def node_points(ends: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -124,7 +124,8 @@ class RunningSums:
         node = np.searchsorted(self.nodes, points, side="right") - 1
         first = self.ends[self.nodes[node]]
         _, added = self.stretch(first, self.ends[points])
-        return self.at_nodes[node, np.arange(len(points))] + added.sum(axis=1, dtype=np.float64)
+        at_node = self.at_nodes[node, np.arange(len(points))].astype(np.float64)
+        return np.asarray(at_node + added.sum(axis=1, dtype=np.float64))
 
     def stretch(self, first: NDArray[np.int64], stop: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """What each event of each resample's own stretch first..stop-1 adds, [resamples, longest]; 0 beyond the stop.

@@ -149,12 +149,12 @@ class Tally:
         return self._both(other, lambda mine, theirs: mine * (1 - part) + theirs * part)
 
     def _each(self, change: Any) -> Tally:
-        changed = {name: None if sums is None else change(sums) for name, sums in self._sums().items()}
+        changed: dict[str, Any] = {name: None if sums is None else change(sums) for name, sums in self._sums().items()}
         return Tally(self.depth, **changed)
 
     def _both(self, other: Tally, join: Any) -> Tally:
         theirs = other._sums()
-        joined = {
+        joined: dict[str, Any] = {
             name: None if mine is None or theirs[name] is None else join(mine, theirs[name])
             for name, mine in self._sums().items()
         }
