@@ -1,5 +1,6 @@
 """Tiny random models and tokenizers, built without a hub, for every test of the models room."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,29 @@ def token_batch(samples: int = 5, tokens: int = 9, seed: int = 0) -> tuple[torch
     mask = (torch.arange(tokens)[None] < lengths[:, None]).long()
     types = (torch.arange(tokens)[None] >= (lengths // 2)[:, None]).long() * mask
     return ids.where(mask.bool(), torch.tensor(PAD)), mask, types
+
+
+def write_reviews(folder: Path, rows: dict[str, int], seed: int = 0) -> Path:
+    """SST-2-like TSV files whose label is the one word ``good`` or ``bad``: a task a tiny model can learn."""
+    generator = random.Random(seed)
+    plain = [word for word in WORDS if word not in {"good", "bad"}]
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, count in rows.items():
+        lines = ["sentence\tlabel"]
+        for _ in range(count):
+            label = generator.randrange(2)
+            words = [generator.choice(plain) for _ in range(generator.randrange(1, 9))]
+            words.insert(generator.randrange(len(words) + 1), ("bad", "good")[label])
+            lines.append(f"{' '.join(words)} \t{label}")
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def tiny_model(folder: Path, family: str = "bert", **changes: Any) -> Path:
+    """A random multi-exit sst2 model (mean pooling, per-layer poolers) with its tokenizer, saved in ``folder``."""
+    from exitbench.models import MultiExitConfig, MultiExitModel
+
+    encoder = save_backbone(folder.with_name(f"{folder.name}-encoder"), family, **changes)
+    config = MultiExitConfig(("negative", "positive"), "mean", "per-layer", task="sst2")
+    MultiExitModel.from_backbone(encoder, config).save_pretrained(folder)
+    return folder

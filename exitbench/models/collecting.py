@@ -1,0 +1,173 @@
+"""Collecting: one pass of a multi-exit model over a split, every layer's answers into a cache.
+
+Rows go into the cache in their own order, but through the network in batches of like length within a
+shard. A batch depends on the rows of its shard alone, so one process or several, stopped or not, give
+the same shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from exitbench.cache import CacheWriter, Model, Task, head_algebra
+from exitbench.errors import InputError, did_you_mean
+from exitbench.models.batches import Tokens, length_batches
+from exitbench.models.devices import autocast_dtype, library_versions, processes
+from exitbench.models.network import MultiExitModel
+from exitbench.models.progress import ProgressBar
+
+Features = Literal["float16", "bfloat16", "float32", "none"]
+STORED = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What every layer says about some rows: logits [layers, n, classes], offset norms [layers, n],
+    and features [layers, n, width] in their stored dtype where they are kept."""
+
+    rows: list[int]
+    logits: Tensor
+    offset_norm: Tensor
+    features: Tensor | None
+
+
+def collect(
+    model: MultiExitModel,
+    tokens: Tokens,
+    task: Task,
+    split: str,
+    out: Path,
+    *,
+    features: str = "float16",
+    batch_size: int = 64,
+    shard_rows: int = 4096,
+    device: str = "auto",
+    precision: str = "auto",
+    name: str | None = None,
+    provenance: dict[str, Any] | None = None,
+) -> None:
+    """Run ``tokens`` through ``model`` and write the cache ``out``; a stopped collection goes on where it was.
+
+    ``features="none"`` makes a compact cache: logits and offset norms, enough for all eight signals.
+    Under ``accelerate launch`` every process takes its own shards.
+    """
+    if features not in get_args(Features):
+        near = did_you_mean(features, get_args(Features))
+        raise InputError(f"expected --features {', '.join(get_args(Features))}, found {features!r}.{near}")
+    if tokens.labels is None:
+        raise InputError("expected labelled texts to collect from, found none")
+    state = processes(device)
+    dtype = autocast_dtype(precision, state.device)
+    model.to(state.device).eval()
+    facts = {
+        "device": state.device.type,
+        "dtype": str(dtype or torch.float32).removeprefix("torch."),
+        "versions": library_versions(),
+        "batch_size": batch_size,
+        "max_length": model.config.max_length,
+        "texts_cut": tokens.cut,
+    }
+    with (
+        CacheWriter(
+            out,
+            task=task,
+            split=split,
+            model=Model(name or model.name, None, model.depth, model.width, model.config.pooling, model.config.pooler),
+            heads=model.head_arrays(),
+            feature_dtype=None if features == "none" else features,  # type: ignore[arg-type]
+            shard_rows=shard_rows,
+            provenance={**facts, **(provenance or {})},
+            rank=state.process_index,
+            ranks=state.num_processes,
+            barrier=state.wait_for_everyone,
+        ) as writer,
+        ProgressBar("collecting", len(tokens), writer.rows_done, state.is_main_process) as bar,
+    ):
+        for rows in writer.pending(len(tokens)):
+            shard = collect_rows(model, tokens, rows, batch_size, STORED.get(features), dtype, bar)
+            writer.add(
+                labels=tokens.labels[rows.start : rows.stop],
+                logits=shard.logits,
+                features=shard.features,
+                offset_norm=shard.offset_norm,
+            )
+
+
+def collect_rows(
+    model: MultiExitModel,
+    tokens: Tokens,
+    rows: range,
+    batch_size: int,
+    stored: torch.dtype | None,
+    autocast: torch.dtype | None,
+    bar: ProgressBar | None = None,
+) -> Outputs:
+    """The outputs of a range of rows, in their own order, on the CPU; ``stored`` None keeps no features."""
+    M, n, C, N = model.depth, len(rows), len(model.config.classes), model.width
+    logits = torch.empty(M, n, C)
+    norms = torch.empty(M, n)
+    kept = None if stored is None else torch.empty(M, n, N, dtype=stored)
+    for part in _ahead(_forward(model, tokens, rows, batch_size, stored, autocast), model.device):
+        places = torch.tensor(part.rows) - rows.start
+        logits[:, places] = part.logits
+        norms[:, places] = part.offset_norm
+        if kept is not None and part.features is not None:
+            kept[:, places] = part.features
+        if bar is not None:
+            bar.advance(len(part.rows))
+    return Outputs(list(rows), logits, norms, kept)
+
+
+@torch.no_grad()
+def _forward(
+    model: MultiExitModel,
+    tokens: Tokens,
+    rows: range,
+    batch_size: int,
+    stored: torch.dtype | None,
+    autocast: torch.dtype | None,
+) -> Iterator[Outputs]:
+    device = model.device
+    on_gpu = device.type == "cuda"
+    weight, bias = model.head_arrays()
+    offsets = torch.stack([head_algebra(w, b).offset for w, b in zip(weight, bias, strict=True)])
+    shift = offsets.to(device, torch.float32).unsqueeze(1)
+    for chosen in length_batches(tokens.lengths, rows, batch_size):
+        batch = tokens.batch(chosen)
+        with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+            features, logits = model.forward_all((batch.pin() if on_gpu else batch).to(device))
+        norm = torch.linalg.vector_norm(features + shift, dim=2)
+        kept = None if stored is None else features.to(stored)
+        yield Outputs(chosen, _leave(logits), _leave(norm), None if kept is None else _leave(kept))
+
+
+def _leave(tensor: Tensor) -> Tensor:
+    """Start a tensor's way to the CPU; one from a GPU is under way until its event has come."""
+    if tensor.device.type != "cuda":
+        return tensor.cpu()
+    target = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)  # pragma: no cover - needs a GPU
+    return target.copy_(tensor, non_blocking=True)  # pragma: no cover
+
+
+def _ahead(parts: Iterator[Outputs], device: torch.device) -> Iterator[Outputs]:
+    """The same parts, each handed out after the next one was started, so that a GPU never waits for copies."""
+    if device.type != "cuda":
+        yield from parts
+    else:  # pragma: no cover - needs a GPU
+        waiting: tuple[Outputs, torch.Event] | None = None
+        for part in parts:
+            arrived = torch.Event(device)
+            arrived.record()
+            if waiting is not None:
+                waiting[1].synchronize()
+                yield waiting[0]
+            waiting = part, arrived
+        if waiting is not None:
+            waiting[1].synchronize()
+            yield waiting[0]
