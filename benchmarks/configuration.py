@@ -1,0 +1,294 @@
+"""One configuration of a signal under one protocol: every reading, part by part, with its resamples.
+
+For each part a threshold is chosen on the training samples and applied to the test samples. Point readings
+come from exact curves. Resamples come from :mod:`benchmarks.weighted_curve`: each repeats the choice of
+the threshold on its own training weights. Sums are kept per part, so that a choice among configurations can
+be made afterwards, part by part and resample by resample, before anything is merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.curve import Curve, trade_off_curve
+from benchmarks.operating import ROUNDING, at_threshold, matched, nearest_point, within_loss
+from benchmarks.protocols import Part
+from benchmarks.rates import RateTally, rates_at_threshold
+from benchmarks.replay import exit_layers
+from benchmarks.scored import PLAIN, ScoredCache, Side
+from benchmarks.scores import SignalScores
+from benchmarks.status import Status
+from benchmarks.suite import MEDIAN
+from benchmarks.task_score import Outcomes, Tally, tally_at
+from benchmarks.weighted_curve import (
+    Weights,
+    gather,
+    listed_points,
+    marks_within_loss,
+    nearest_marks,
+    reached_tally,
+    weighted_rates,
+    weighted_tally,
+    without,
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Where to read: ``at`` as in the results, with the number it stands for."""
+
+    at: str
+    kind: Literal["speed_up", "loss", "tau"]
+    value: float | str
+
+
+@dataclass(frozen=True)
+class Questions:
+    """All that is read off one configuration's curve; ``costs`` are relative costs of the band."""
+
+    readings: tuple[Question, ...]
+    primary: float
+    rates_at: float
+    costs: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PartReading:
+    """A reading on the test samples of one part: ``exits`` [test samples], ``resampled`` sums [resamples]."""
+
+    threshold: float
+    exits: NDArray[np.int64] | None
+    tally: Tally
+    resampled: Tally
+    status: Status = "ok"
+    reason: str = ""
+    randomised: Tally | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PartRates:
+    """Decisions at the rates' speed-up: ``every`` [layers - 1] with [layers - 1, resamples], ``reached`` likewise."""
+
+    every: RateTally
+    every_resampled: RateTally
+    reached: RateTally
+    reached_resampled: RateTally
+
+
+@dataclass(frozen=True, eq=False)
+class PartResult:
+    """Everything about one configuration in one part.
+
+    ``primary`` is the training score that a choice looks at, ``primary_resampled`` [resamples]; the band has
+    sums [costs] and [costs, resamples] and says which costs the signal ``reaches``; ``certainty`` is
+    [layers - 1, test samples].
+    """
+
+    primary: float
+    primary_resampled: NDArray[np.float64]
+    readings: dict[str, PartReading]
+    rates: PartRates
+    band: Tally
+    band_resampled: Tally
+    reaches: NDArray[np.bool_]
+    certainty: NDArray[np.float64]
+
+
+class ConfigurationCurves:
+    """The curves of one configuration: exact ones per part, and weighted sums shared between parts."""
+
+    def __init__(
+        self, scored: ScoredCache, index: int, weights: dict[Side, Weights], speed_ups: Sequence[float]
+    ) -> None:
+        self.scored, self.index, self.weights, self.speed_ups = scored, index, weights, tuple(speed_ups)
+        self.learns = scored.configurations[index].learns
+        self._curves: dict[tuple[str, Side], Curve] = {}
+        self._whole: dict[tuple[str, Side], Tally] = {}
+        self._folds: dict[str, Tally] = {}
+
+    def scores(self, variant: str, side: Side) -> SignalScores:
+        return self.scored.scores(self.index, variant, side)
+
+    def whole(self, variant: str, side: Side) -> Curve:
+        """The curve of all samples of one side."""
+        key = (variant if self.learns else PLAIN, side)
+        if key not in self._curves:
+            self._curves[key] = trade_off_curve(self.scores(variant, side), self.scored.samples(side).outcomes)
+        return self._curves[key]
+
+    def exact(self, variant: str, side: Side, rows: NDArray[np.bool_]) -> Curve:
+        """The curve of some samples of one side."""
+        whole = self.whole(variant, side)
+        return whole if rows.all() else trade_off_curve(whole.scores.take(rows), whole.outcomes.take(rows))
+
+    def weighted(self, part: Part) -> WeightedPart:
+        """The resampled sums of a part's training and test samples at the same list of thresholds."""
+        test = self.whole(part.variant, "test")
+        train = self.whole(part.variant, part.train_side)
+        points = listed_points(train, self.speed_ups)
+        thresholds = train.thresholds[points]
+        if part.train_side == "calibration":
+            marks = test.events.ends[test.points_at(thresholds)]
+            train_sums = weighted_tally(train, train.events.ends[points], self.weights["calibration"])
+            return WeightedPart(thresholds, marks, train_sums, weighted_tally(test, marks, self.weights["test"]))
+        marks = test.events.ends[points]
+        if part.in_sample:
+            sums = self._all(part.variant, marks)
+            return WeightedPart(thresholds, marks, sums, sums)
+        fold = weighted_tally(test, marks, self.weights["test"], part.test)
+        return WeightedPart(thresholds, marks, without(self._all(part.variant, marks), fold), fold)
+
+    def _all(self, variant: str, marks: NDArray[np.int64]) -> Tally:
+        key = (variant if self.learns else PLAIN, "test")
+        if key not in self._whole:
+            self._whole = {key: weighted_tally(self.whole(variant, "test"), marks, self.weights["test"])}
+        return self._whole[key]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedPart:
+    """Sums [marks, resamples] at the listed ``thresholds``; ``marks`` are positions among the test events."""
+
+    thresholds: NDArray[np.float64]
+    marks: NDArray[np.int64]
+    train: Tally
+    test: Tally
+
+
+def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions) -> PartResult:
+    """Read everything off one configuration in one part."""
+    measure = curves.scored.samples("test").measure
+    train = curves.exact(part.variant, part.train_side, part.train)
+    test = train if part.in_sample else curves.exact(part.variant, "test", part.test)
+    weighted = curves.weighted(part)
+    asked = [float(one.value) for one in questions.readings if one.kind == "speed_up"]
+    wanted = np.array([*asked, questions.primary, questions.rates_at, *(1 / cost for cost in questions.costs)])
+    index = nearest_marks(weighted.train, wanted)
+    position = {speed_up: row for row, speed_up in enumerate(asked)}
+    test_weights = curves.weights["test"]
+    train_weights = curves.weights[part.train_side]
+    readings: dict[str, PartReading] = {}
+    for question in questions.readings:
+        if question.kind == "speed_up":
+            rows = index[position[float(question.value)]]
+            readings[question.at] = _at_speed_up(train, test, float(question.value), gather(weighted.test, rows))
+        elif question.kind == "loss":
+            final = final_tally(curves.whole(part.variant, part.train_side).outcomes, train_weights, part.train)
+            marks = marks_within_loss(weighted.train, final, float(question.value), measure, ROUNDING)
+            readings[question.at] = _within_loss(train, test, float(question.value), measure, weighted.test, marks)
+        else:
+            threshold = threshold_of(question.value, curves.whole(part.variant, "test").scores)
+            readings[question.at] = _at_threshold(test, threshold, test_weights[part.test])
+    at_primary, at_rates, band = index[len(asked)], index[len(asked) + 1], index[len(asked) + 2 :]
+    points = np.array([nearest_point(train, 1 / cost) for cost in questions.costs], dtype=np.int64)
+    low, high = train.cost_range
+    costs = np.array(questions.costs)
+    return PartResult(
+        primary=matched(train, questions.primary).score(measure),
+        primary_resampled=gather(weighted.train, at_primary).score(measure),
+        readings=readings,
+        rates=_rates(curves, part, train, test, weighted, questions.rates_at, at_rates),
+        band=test.tally[test.points_at(train.thresholds[points])],
+        band_resampled=gather(weighted.test, band),
+        reaches=(costs >= low - ROUNDING) & (costs <= high + ROUNDING),
+        certainty=test.scores.certainty,
+    )
+
+
+def threshold_of(value: float | str, scores: SignalScores) -> float:
+    """A threshold as a number; ``median`` is the lower median of the scores at the first layer that may exit."""
+    if value == MEDIAN:
+        first = np.sort(scores.values[scores.first_exit_layer - 1])
+        return float(first[(len(first) - 1) // 2])
+    return float(value)
+
+
+def final_tally(outcomes: Outcomes, weights: Weights, rows: NDArray[np.bool_]) -> Tally:
+    """The resampled sums of the last layer's answers, each [resamples]."""
+    return resampled_exits(np.full(outcomes.samples, outcomes.depth)[rows], outcomes.take(rows), weights[rows])
+
+
+def resampled_exits(exits: NDArray[np.int64], outcomes: Outcomes, weights: Weights) -> Tally:
+    """The resampled sums for fixed exits [samples], each [resamples], float64."""
+    columns = np.arange(outcomes.samples)
+
+    def summed(worth: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(worth.astype(np.float32) @ weights, dtype=np.float64)
+
+    return Tally(
+        outcomes.depth,
+        summed(np.ones(outcomes.samples)),
+        summed(exits),
+        positives=None if outcomes.positive is None else summed(outcomes.positive),
+        **{name: summed(truth[exits - 1, columns]) for name, truth in outcomes.counted.items()},
+    )
+
+
+def _at_speed_up(train: Curve, test: Curve, speed_up: float, resampled: Tally) -> PartReading:
+    found = matched(train, speed_up)
+    exactly = found.randomised
+    if exactly is not None and test is not train:
+        exactly = _randomised_elsewhere(train, test, speed_up)
+    exits = exit_layers(test.scores, found.threshold)
+    tally = tally_at(exits, test.outcomes)
+    return PartReading(found.threshold, exits, tally, resampled, found.status, found.reason, exactly)
+
+
+def _randomised_elsewhere(train: Curve, test: Curve, speed_up: float) -> Tally:
+    """The coin between two neighbouring thresholds, weighted on the training samples, thrown on the test samples."""
+    right = int(np.searchsorted(train.speed_up, speed_up))
+    if train.speed_up[right] == speed_up:
+        return test.tally[int(test.points_at(train.thresholds[right]))]
+    slower, faster = train.tally[right - 1].mean_exit_layer, train.tally[right].mean_exit_layer
+    share = (slower - train.depth / speed_up) / (slower - faster)
+    before, here = test.points_at(train.thresholds[right - 1 : right + 1])
+    return test.tally[int(before)].towards(test.tally[int(here)], share)
+
+
+def _within_loss(
+    train: Curve, test: Curve, loss: float, measure: Any, sums: Tally, marks: NDArray[np.int64]
+) -> PartReading:
+    found = within_loss(train, loss, measure)
+    resampled = gather(sums, np.maximum(marks, 0))
+    none = marks < 0
+    if none.any():
+        nan = np.where(none, np.nan, 1.0)
+        resampled = Tally(resampled.depth, resampled.samples, resampled.layers * nan, resampled.correct * nan,
+                          *(None if one is None else one * nan for one in (resampled.hits, resampled.flagged, resampled.positives)))  # fmt: skip
+    if found.status == "undefined":
+        return PartReading(float("nan"), None, found.tally, resampled, found.status, found.reason)
+    exits = exit_layers(test.scores, found.threshold)
+    return PartReading(found.threshold, exits, tally_at(exits, test.outcomes), resampled, found.status, found.reason)
+
+
+def _at_threshold(test: Curve, threshold: float, weights: Weights) -> PartReading:
+    at_threshold(test, threshold)  # refuses a threshold that the signal cannot have
+    exits = exit_layers(test.scores, threshold)
+    return PartReading(
+        threshold, exits, tally_at(exits, test.outcomes), resampled_exits(exits, test.outcomes, weights)
+    )
+
+
+def _rates(
+    curves: ConfigurationCurves,
+    part: Part,
+    train: Curve,
+    test: Curve,
+    weighted: WeightedPart,
+    speed_up: float,
+    index: NDArray[np.int64],
+) -> PartRates:
+    threshold = float(train.thresholds[nearest_point(train, speed_up)])
+    whole = curves.whole(part.variant, "test")
+    weights = curves.weights["test"]
+    return PartRates(
+        rates_at_threshold(test.scores, test.outcomes, threshold, "all"),
+        weighted_rates(whole.scores, whole.outcomes, weighted.thresholds, index, weights, part.test),
+        rates_at_threshold(test.scores, test.outcomes, threshold, "reached"),
+        reached_tally(whole, weighted.marks, index, weights, part.test),
+    )

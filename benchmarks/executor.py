@@ -1,0 +1,151 @@
+"""Units of work over processes: plain values go out, files come back, one failure stops nothing else.
+
+A unit is a frozen dataclass of paths, texts and numbers; what it makes it leaves in its own folder, so
+that a finished unit need not be done again. A folder counts as finished once ``done.json`` is there,
+which is written last. Nothing here knows what the work is, so that another executor can take its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from exitbench.errors import InputError
+
+DONE = "done.json"
+
+
+class Unit(Protocol):
+    """A piece of work: picklable, with a folder of its own and a label people can read."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def label(self) -> str: ...
+
+    def work(self) -> None:
+        """Do it, leaving all results in :attr:`folder`."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A unit that did not finish, and why, in one line."""
+
+    label: str
+    reason: str
+
+
+def is_done(unit: Unit) -> bool:
+    """Whether a unit's folder holds its finished work."""
+    return (unit.folder / DONE).is_file()
+
+
+def perform(unit: Unit) -> Failure | None:
+    """Do one unit unless it is done already; an exception becomes a :class:`Failure`."""
+    if is_done(unit):
+        return None
+    try:
+        unit.folder.mkdir(parents=True, exist_ok=True)
+        unit.work()
+        temporary = unit.folder / (DONE + ".part")
+        temporary.write_text(json.dumps({"label": unit.label}) + "\n", encoding="utf-8")
+        temporary.replace(unit.folder / DONE)
+    except InputError as error:
+        return Failure(unit.label, str(error))
+    except Exception as error:  # noqa: BLE001 - whatever a plug-in raises must not stop the other units
+        return Failure(unit.label, f"{type(error).__name__}: {one_line(error)}")
+    return None
+
+
+def one_line(error: BaseException) -> str:
+    """An exception's text without line breaks."""
+    return " ".join(str(error).split())
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """A short name for a unit's folder: the same inputs, the same name."""
+    text = json.dumps(values, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def quiet_threads() -> None:
+    """One thread per worker: the processes are the parallelism, and sums keep their order."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+class Workers:
+    """``jobs`` processes kept over several stages, or this very process when ``jobs`` is 1."""
+
+    def __init__(self, jobs: int) -> None:
+        if jobs < 1:
+            raise InputError(f"expected at least one job, found {jobs}")
+        self.jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def run(self, units: Sequence[Unit], finished: Callable[[Unit], None]) -> list[Failure]:
+        """Do all units; failures in the order of the units. ``finished`` is called after each one."""
+        open_units = [unit for unit in units if not is_done(unit)]
+        for unit in units:
+            if is_done(unit):
+                finished(unit)
+        if self.jobs == 1 or len(open_units) < 2:
+            failures = {}
+            for unit in open_units:
+                failures[unit.folder] = perform(unit)
+                finished(unit)
+        else:
+            failures = self._in_pool(open_units, finished)
+        return [failure for unit in open_units if (failure := failures[unit.folder]) is not None]
+
+    def _in_pool(self, units: Sequence[Unit], finished: Callable[[Unit], None]) -> dict[Path, Failure | None]:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=quiet_threads)
+        futures: dict[Future[Failure | None], Unit] = {self._pool.submit(perform, unit): unit for unit in units}
+        outcomes: dict[Path, Failure | None] = {}
+        for future in as_completed(futures):
+            unit = futures[future]
+            try:
+                outcomes[unit.folder] = future.result()
+            except BrokenProcessPool:
+                outcomes[unit.folder] = Failure(unit.label, "its worker process ended unexpectedly")
+                self._pool = None
+            finished(unit)
+        return outcomes
+
+
+@contextmanager
+def progress_bar(total: int, title: str) -> Iterator[Callable[[Unit], None]]:
+    """A bar on standard error that advances once per unit; silent when that is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _unit: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=total)
+
+        def advance(unit: Unit) -> None:
+            progress.update(task, advance=1, description=f"{title}: {unit.label}")
+
+        yield advance

@@ -1,0 +1,211 @@
+"""The files of a finished run: their columns, how they are written, how they are read.
+
+``results.parquet`` holds one row per number. Its key is :data:`KEY`; what the columns mean where a
+reader could doubt:
+
+``signal`` and ``parameters``
+    The registry name, and the parameters as text (``alpha=0.1``). A suite's entry with a grid has one
+    row per value of the grid (``alpha=0.1``) *and* rows for the value that the protocol chose, whose
+    ``parameters`` are the grid itself (``alpha=0.01|0.1|1|10``); their ``reason`` says what was chosen.
+    Only the rows that stand for a suite's entry take part in best, pairs and averages.
+    Bounds appear as signals ``oracle``, ``final`` and ``fixed`` (one row per ``layer``), repeated for
+    each protocol so that every table has them; ``random`` is an ordinary signal that is always run.
+``at``
+    Empty, ``speed_up=4``, ``loss=0.5``, ``tau=0.3`` (``tau=median`` for a threshold that is itself a
+    cached score, see :mod:`benchmarks.suite`; the number stands in ``threshold``), or ``final``.
+``layer``
+    From 1; empty for what is no property of one layer.
+``decisions``
+    ``all`` or ``reached`` for the two exit rates; ``randomised`` for the value at exactly the wanted
+    speed-up, which stands beside an unmatched reading; otherwise empty.
+``value, low, high, std_err``
+    Scores, rates and DIS in points (0..100), AURC in points of error rate, areas in points, speed-ups
+    as ratios; intervals at 95 %.
+``threshold``
+    The printed threshold; empty under cross-fit, where each fold has its own.
+``best, tied_with_best``
+    Empty where nothing is compared; ``tied_with_best`` is true for the best itself too.
+
+Average over tasks: rows with an empty ``cache`` and the task ``average``, per model and split. There
+``accuracy`` is the mean of all tasks' accuracies; where tasks differ in their metric,
+``mean_accuracy_f1`` is the mean of the tasks' own scores (accuracy for some, F1 for others, as the
+reason says), which is the paper's AVG column.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exitbench.errors import InputError
+
+KEY = ("cache", "model", "task", "split", "protocol", "signal", "parameters", "at", "layer", "decisions", "measure")
+"""What makes a row of ``results.parquet`` unique."""
+
+MEASURES = (
+    "dis", "tied_share", "aurc", "excess_aurc", "premature_rate", "delayed_rate", "speed_up",
+    "accuracy", "f1", "mean_accuracy_f1", "area", "max_speed_up",
+)  # fmt: skip
+HIGHER_IS_BETTER = frozenset({"dis", "accuracy", "f1", "mean_accuracy_f1", "area", "max_speed_up"})
+LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_rate"})
+STATUSES = ("ok", "undefined", "unmatched", "unreliable")
+BOUNDS = frozenset({"oracle", "final", "fixed", "random"})
+"""Signals that are printed for orientation and never compared."""
+
+TEXT, REAL, COUNT, LAYER, FLAG = pa.string(), pa.float64(), pa.int64(), pa.int32(), pa.bool_()
+PLACE = [("cache", TEXT), ("model", TEXT), ("task", TEXT), ("split", TEXT), ("protocol", TEXT)]
+SIGNAL = [("signal", TEXT), ("parameters", TEXT)]
+QUESTION = [("at", TEXT), ("layer", LAYER), ("decisions", TEXT), ("measure", TEXT)]
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "results": pa.schema(
+        PLACE + SIGNAL + QUESTION
+        + [("value", REAL), ("low", REAL), ("high", REAL), ("std_err", REAL), ("n", COUNT), ("threshold", REAL)]
+        + [("status", TEXT), ("reason", TEXT), ("best", FLAG), ("tied_with_best", FLAG)]
+    ),
+    # First minus second; p_against_best is Holm-adjusted within the column and empty for pairs without the best.
+    "pairs": pa.schema(
+        PLACE + QUESTION
+        + [("signal_a", TEXT), ("parameters_a", TEXT), ("signal_b", TEXT), ("parameters_b", TEXT)]
+        + [("difference", REAL), ("low", REAL), ("high", REAL), ("std_err", REAL), ("n", COUNT)]
+        + [("p_value", REAL), ("p_adjusted", REAL), ("p_against_best", REAL), ("status", TEXT), ("reason", TEXT)]
+    ),
+    # kind "point": an operating point; "band": the bootstrap's interval at a fixed relative cost.
+    "curves": pa.schema(
+        PLACE + SIGNAL
+        + [("kind", TEXT), ("threshold", REAL), ("cost", REAL), ("speed_up", REAL), ("score", REAL)]
+        + [("low", REAL), ("high", REAL), ("premature_all", REAL), ("delayed_all", REAL)]
+        + [("premature_reached", REAL), ("delayed_reached", REAL), ("exits", pa.list_(pa.int32()))]
+    ),
+    "samples": pa.schema(
+        PLACE + SIGNAL
+        + [("at", TEXT), ("id", COUNT), ("exit_layer", LAYER), ("prediction", LAYER), ("label", LAYER), ("right", FLAG)]
+    ),
+    # kind "exits": how many samples leave at a layer; "scores": how many scores of a layer lie in [low, high).
+    "histograms": pa.schema(
+        PLACE + SIGNAL
+        + [("kind", TEXT), ("at", TEXT), ("layer", LAYER), ("low", REAL), ("high", REAL)]
+        + [("right", COUNT), ("wrong", COUNT), ("count", COUNT)]
+    ),
+    "risk_coverage": pa.schema(PLACE + SIGNAL + [("layer", LAYER), ("coverage", REAL), ("risk", REAL)]),
+}  # fmt: skip
+"""The parquet files of a run and their columns."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of ``results.parquet``; the fields are its columns."""
+
+    cache: str
+    model: str
+    task: str
+    split: str
+    protocol: str
+    signal: str
+    parameters: str
+    measure: str
+    at: str = ""
+    layer: int | None = None
+    decisions: str = ""
+    value: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+    std_err: float = float("nan")
+    n: int = 0
+    threshold: float | None = None
+    status: str = "ok"
+    reason: str = ""
+    best: bool | None = None
+    tied_with_best: bool | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in KEY)
+
+
+def rows_table(rows: Iterable[Row]) -> pa.Table:
+    """Rows as a table of ``results.parquet``; a NaN stays NaN, an absent threshold or flag is null."""
+    return table_of("results", [asdict(row) for row in rows])
+
+
+def table_of(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Plain rows as a table of the named file, columns in their documented order."""
+    return pa.Table.from_pylist(list(rows), schema=SCHEMAS[name])
+
+
+def columns_table(name: str, columns: Mapping[str, Any], length: int) -> pa.Table:
+    """Columns as a table of the named file; a single value is repeated ``length`` times."""
+    schema = SCHEMAS[name]
+    filled = {}
+    for spec in schema:
+        value = columns.get(spec.name)
+        if value is None or isinstance(value, (str, int, float, bool)):
+            filled[spec.name] = pa.repeat(pa.scalar(value, type=spec.type), length)
+        else:
+            filled[spec.name] = pa.array(value, type=spec.type)
+    return pa.table(filled, schema=schema)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a parquet file whole or not at all; equal tables give equal bytes."""
+    temporary = path.with_name(path.name + ".part")
+    pq.write_table(table.replace_schema_metadata(None), temporary, compression="zstd", row_group_size=1 << 20)
+    temporary.replace(path)
+
+
+def write_json(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a JSON file whole or not at all, flushed to the disk."""
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(record, file, indent=2, sort_keys=True, ensure_ascii=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def check_unique(results: pa.Table) -> None:
+    """Raise ValueError when two rows of ``results.parquet`` share a key: a defect, not a user's error."""
+    frame = results.select(list(KEY)).to_pandas()
+    double = frame.duplicated(keep=False)
+    if double.any():
+        raise ValueError(f"{int(double.sum())} rows share keys, the first: {frame[double].iloc[0].to_dict()}")
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """A finished or incomplete run on disk, read lazily as pandas frames."""
+
+    path: Path
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """``run.json``; raises InputError when the folder holds no run."""
+        file = self.path / "run.json"
+        if not file.is_file():
+            raise InputError(f"{self.path} holds no run: expected run.json (an interrupted run has none yet)")
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return record
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of :data:`SCHEMAS` as a frame; raises InputError when it is missing or has other columns."""
+        file = self.path / f"{name}.parquet"
+        if not file.is_file():
+            raise InputError(f"{self.path} holds no {name}.parquet")
+        table = pq.read_table(file)
+        if table.schema.names != SCHEMAS[name].names:
+            raise InputError(f"{file} has other columns than this version of exitbench writes; run again")
+        frame: pd.DataFrame = table.to_pandas()
+        return frame
+
+    @property
+    def results(self) -> pd.DataFrame:
+        return self.table("results")

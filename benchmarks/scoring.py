@@ -1,0 +1,116 @@
+"""Scores of signals over a cache: one pass for all signals, one score per sample and internal layer.
+
+The cache is read in row blocks, layers in order, and what a layer holds is read once for all signals
+and only when one of them declares it. A signal sees what it declared and nothing else, so that a
+missing declaration shows here and not in a live service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from exitbench.cache import Cache
+from exitbench.errors import InputError
+from signals.contract import ExitSignal, Input, Layer, State
+from signals.run import validated_score
+
+Scores = NDArray[np.float64]
+
+
+def score(cache: Cache, signal: ExitSignal, *, fit_on: Cache | None = None) -> Scores:
+    """The scores of one signal, [layers - 1, samples] float64; NaN where none is defined.
+
+    A signal that learns is fitted on ``fit_on`` first. Raises InputError when the cache lacks what the
+    signal reads, or when the signal gives NaN where it declares a score.
+    """
+    return score_all(cache, [signal], fit_on=fit_on)[0]
+
+
+def score_all(cache: Cache, signals: Sequence[ExitSignal], *, fit_on: Cache | None = None) -> list[Scores]:
+    """The scores of several signals in one pass over the cache, each as from :func:`score`."""
+    ready = [fitted(signal, fit_on) if signal.needs_fit and fit_on is not None else signal for signal in signals]
+    outcomes = score_each(cache, ready)
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+
+
+def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Exception]:
+    """Like :func:`score_all` for signals that are ready, but a signal that fails gives its exception and the others their scores."""
+    outcomes: list[Scores | Exception] = []
+    for signal in signals:
+        try:
+            if signal.needs_fit:
+                raise InputError(f"signal {signal.text} learns, so it needs samples to be fitted on (fit_on)")
+            check_inputs(cache, signal)
+            outcomes.append(np.full((cache.layers - 1, cache.rows), np.nan))
+        except InputError as error:
+            outcomes.append(error)
+    with torch.inference_mode():
+        for rows in cache.blocks():
+            states: list[State] = [None] * len(signals)
+            for index in range(1, cache.layers):
+                alive = [position for position, outcome in enumerate(outcomes) if isinstance(outcome, np.ndarray)]
+                if not alive:
+                    return outcomes
+                layer = read_layer(cache, index, rows, frozenset().union(*(signals[one].inputs for one in alive)))
+                for position in alive:
+                    try:
+                        signal = signals[position]
+                        found, states[position] = signal.step(layer.only(signal.inputs), states[position])
+                        refuse_nan(found, signal, layer, rows.start)
+                        outcomes[position][index - 1, rows] = validated_score(signal, layer, found).cpu().numpy()
+                    except Exception as error:  # a plug-in may raise anything; the other signals go on
+                        outcomes[position] = error
+    return outcomes
+
+
+def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = None) -> ExitSignal:
+    """The signal after learning from the samples at ``rows`` of a cache (default: all of them)."""
+    check_inputs(cache, signal)
+    chosen = torch.arange(cache.rows) if rows is None else torch.from_numpy(np.asarray(rows, dtype=np.int64))
+    everything = slice(0, cache.rows)
+    layers = [
+        read_layer(cache, index, everything, signal.inputs).only(signal.inputs).take(chosen)
+        for index in range(1, cache.layers + 1)
+    ]
+    return signal.fit(layers, torch.from_numpy(cache.labels)[chosen])
+
+
+def read_layer(cache: Cache, index: int, rows: slice, inputs: frozenset[Input]) -> Layer:
+    """One layer of a row block, with what ``inputs`` name; logits and ids are always there."""
+    return Layer(
+        index=index,
+        depth=cache.layers,
+        classes=cache.classes,
+        ids=torch.from_numpy(cache.ids[rows]),
+        logits=cache.logits(index, rows),
+        features=cache.features(index, rows) if "features" in inputs else None,
+        offset_norm=cache.offset_norms(index, rows) if "offset_norm" in inputs else None,
+        head=cache.head(index) if "head" in inputs else None,
+    )
+
+
+def check_inputs(cache: Cache, signal: ExitSignal) -> None:
+    """Raise InputError naming signal and cache when the cache lacks a declared input."""
+    held = {"features": cache.has_features, "head": cache.has_heads, "offset_norm": cache.has_offset_norms}
+    words = {"features": "features", "head": "heads", "offset_norm": "offset norms"}
+    missing = [words[item] for item in sorted(signal.inputs) if not held.get(item, True)]
+    if missing:
+        raise InputError(f"signal {signal.text} reads {' and '.join(missing)}, which cache {cache.name} does not hold")
+
+
+def refuse_nan(found: object, signal: ExitSignal, layer: Layer, start: int) -> None:
+    """Raise InputError naming signal, layer and row of the cache when a defined score is NaN."""
+    if layer.index >= signal.first_scored_layer and isinstance(found, Tensor) and found.shape == (layer.samples,):
+        bad = torch.nonzero(torch.isnan(found))
+        if len(bad):
+            row = int(bad[0])
+            where = f"layer {layer.index}, row {start + row} (id {int(layer.ids[row])})"
+            raise InputError(f"signal {signal.text} gives NaN at {where}, where it declares a score")

@@ -1,0 +1,68 @@
+"""What is asked of every cache of a suite, in plain values that travel to any process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from benchmarks.configuration import Question, Questions
+from benchmarks.suite import ALL, Suite
+
+BAND_COSTS = 48
+"""Relative costs at which bands, and curves without a threshold axis, are read."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The questions of a suite, without its caches and signals."""
+
+    layers: tuple[int | Fraction, ...] = (Fraction(1, 6), Fraction(1, 2), Fraction(5, 6))
+    speed_ups: tuple[float, ...] = (2.0, 3.0, 4.0)
+    primary_speed_up: float = 2.0
+    protocols: tuple[str, ...] = ("in-sample", "cross-fit")
+    resamples: int = 1000
+    seed: int = 0
+    folds: int = 5
+    losses: tuple[float, ...] = (0.5, 1.0)
+    rates_speed_up: float = 4.0
+    thresholds: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, suite: Suite) -> Settings:
+        """The settings of a suite."""
+        return cls(
+            suite.layers,
+            suite.speed_ups,
+            suite.primary_speed_up,
+            suite.protocols,
+            suite.resamples,
+            suite.seed,
+            suite.folds,
+            suite.losses,
+            suite.rates_speed_up,
+            dict(suite.thresholds),
+        )
+
+    def questions(self, signal: str, depth: int, integers: tuple[int, int] | None) -> Questions:
+        """What is read off the curves of this signal in a network of ``depth`` layers."""
+        speed_ups = dict.fromkeys((*self.speed_ups, self.rates_speed_up))
+        readings = [Question(f"speed_up={value:g}", "speed_up", value) for value in speed_ups]
+        readings += [Question(f"loss={value:g}", "loss", value) for value in self.losses]
+        given: dict[float | str, None] = {}
+        for value in self.thresholds.get(signal, self.thresholds.get("*", ())):
+            if value == ALL:
+                given |= dict.fromkeys(float(one) for one in range(integers[0], integers[1] + 1)) if integers else {}
+            else:
+                given[value] = None
+        readings += [Question(f"tau={threshold_text(value)}", "tau", value) for value in given]
+        step = (1 - 1 / depth) / (BAND_COSTS - 1)
+        costs = tuple(1 / depth + step * number for number in range(BAND_COSTS))
+        return Questions(tuple(readings), self.primary_speed_up, self.rates_speed_up, costs)
+
+
+def threshold_text(value: float | str) -> str:
+    """A threshold as it is written in the ``at`` column: the shortest text that gives the number back."""
+    if isinstance(value, str):
+        return value
+    return repr(float(value)).removesuffix(".0")

@@ -1,0 +1,267 @@
+"""A suite: which caches, which signals and which questions make up one run, as a TOML file.
+
+Keys (all but the last six are required in a file)::
+
+    name               text; also the default output folder
+    caches             names under fixtures/caches, or paths relative to the suite file
+    signals            texts of signals, grids as cap[alpha=0.01|0.1]
+    layers             layers shown in tables and figures: numbers from 1, or fractions of the depth ("1/2")
+    speed_ups          matched readings
+    primary_speed_up   where parameters are chosen
+    protocols          of in-sample, cross-fit, held-out
+    resamples          bootstrap replicates
+    seed               of folds and resamples
+
+    description        one line for `exitbench list suites`                        (empty)
+    folds              of the cross-fit protocol                                   (5)
+    losses             points of task score, for the largest speed-up within a loss ([0.5, 1.0])
+    rates_speed_up     where premature and delayed rates are read                  (4.0)
+    thresholds         table of signal name, or "*" for all others, to a list of thresholds (none);
+                       "median" is the lower median of the scores at the signal's first exit layer,
+                       always the score of an actual sample; "all" is every threshold of a signal
+                       with integer thresholds
+    held_out           table of cache to its calibration cache, for the held-out protocol (none)
+
+Nothing heavy is imported here: listing suites must start at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from exitbench.errors import InputError, did_you_mean
+
+PROTOCOLS = ("in-sample", "cross-fit", "held-out")
+SUITES = Path(__file__).parent / "suites"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+OPTIONAL = {"description", "folds", "losses", "rates_speed_up", "thresholds", "held_out"}
+MEDIAN, ALL = "median", "all"
+"""Words that stand for thresholds in a suite."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One run's worth of questions. Build with :func:`load_suite` or :func:`suite_of_caches`."""
+
+    name: str
+    caches: tuple[Path, ...]
+    signals: tuple[str, ...]
+    layers: tuple[int | Fraction, ...]
+    speed_ups: tuple[float, ...]
+    primary_speed_up: float
+    protocols: tuple[str, ...]
+    resamples: int
+    seed: int
+    description: str = ""
+    folds: int = 5
+    losses: tuple[float, ...] = (0.5, 1.0)
+    rates_speed_up: float = 4.0
+    thresholds: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
+    held_out: Mapping[Path, Path] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_suite(self)
+
+    def layers_of(self, depth: int) -> tuple[int, ...]:
+        """The suite's layers in a network of ``depth`` layers, ascending, without repeats.
+
+        Raises InputError for a number that is not an internal layer of that network.
+        """
+        return layers_at(self.layers, depth)
+
+    def missing_caches(self) -> tuple[Path, ...]:
+        """The caches, calibration caches included, that are not on this machine."""
+        wanted = dict.fromkeys((*self.caches, *self.held_out.values()))
+        return tuple(path for path in wanted if not (path / "manifest.json").is_file())
+
+    def require_caches(self) -> None:
+        """Raise InputError naming every cache that is not there."""
+        missing = self.missing_caches()
+        if missing:
+            names = ", ".join(path.name for path in missing)
+            places = ", ".join(sorted({str(path.parent) for path in missing}))
+            raise InputError(
+                f"suite {self.name!r}: {len(missing)} of {len(self.caches)} caches are missing: {names} "
+                f"(no manifest.json under {places})"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for ``run.json``; caches by name, since paths differ between machines."""
+        values = dataclasses.asdict(self)
+        values["caches"] = [path.name for path in self.caches]
+        values["layers"] = [layer if isinstance(layer, int) else str(layer) for layer in self.layers]
+        values["thresholds"] = {name: list(given) for name, given in self.thresholds.items()}
+        values["held_out"] = {cache.name: calibration.name for cache, calibration in self.held_out.items()}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def check_suite(suite: Suite) -> None:
+    """Raise InputError for a suite whose values make no sense together."""
+    where = f"suite {suite.name!r}"
+
+    def refuse(condition: bool, message: str) -> None:
+        if condition:
+            raise InputError(f"{where}: {message}")
+
+    refuse(not suite.name or any(sign in suite.name for sign in "/\\"), "name must be text without slashes")
+    for key in ("caches", "signals", "layers", "protocols"):
+        refuse(not getattr(suite, key), f"{key} must not be empty")
+    for key in ("caches", "signals", "protocols", "speed_ups", "losses"):
+        values = getattr(suite, key)
+        refuse(len(set(values)) != len(values), f"{key} names something twice")
+    names = [path.name for path in suite.caches]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    refuse(bool(twice), f"two caches share the name {', '.join(twice)}; results could not tell them apart")
+    for protocol in suite.protocols:
+        known = f"{', '.join(PROTOCOLS)}.{did_you_mean(protocol, PROTOCOLS)}"
+        refuse(protocol not in PROTOCOLS, f"unknown protocol {protocol!r}; known: {known}")
+    for layer in suite.layers:
+        inside = layer >= 1 if isinstance(layer, int) else 0 < layer < 1
+        refuse(not inside, f"layers are numbers from 1 or fractions between 0 and 1, found {layer}")
+    for key in ("speed_ups", "primary_speed_up", "rates_speed_up"):
+        values = getattr(suite, key)
+        for value in values if isinstance(values, tuple) else (values,):
+            refuse(not 1 <= value < float("inf"), f"{key}: a speed-up is at least 1, found {value:g}")
+    refuse(any(not 0 <= loss <= 100 for loss in suite.losses), "losses are points between 0 and 100")
+    refuse(suite.resamples < 2, f"resamples must be at least 2, found {suite.resamples}")
+    refuse(not 2 <= suite.folds <= 100, f"folds must be between 2 and 100, found {suite.folds}")
+    refuse(suite.seed < 0, f"seed must not be negative, found {suite.seed}")
+    if "held-out" in suite.protocols:
+        bare = [path.name for path in suite.caches if path not in suite.held_out]
+        refuse(bool(bare), f"protocol held-out needs a calibration cache in [held_out] for {', '.join(bare)}")
+    for cache, calibration in suite.held_out.items():
+        refuse(cache not in suite.caches, f"held_out names {cache.name}, which is not among the caches")
+        refuse(cache.resolve() == calibration.resolve(), f"held_out: {cache.name} cannot be its own calibration cache")
+
+
+def layers_at(layers: Sequence[int | Fraction], depth: int) -> tuple[int, ...]:
+    """Layers, some as fractions of the depth, in a network of ``depth`` layers; ascending, without repeats.
+
+    >>> layers_at([Fraction(1, 6), Fraction(1, 2), Fraction(5, 6)], 12)
+    (2, 6, 10)
+    """
+    found = set()
+    for layer in layers:
+        if isinstance(layer, int) and layer > depth - 1:
+            raise InputError(
+                f"layer {layer} is not an internal layer of a network with {depth} layers (1..{depth - 1}); "
+                'fractions such as "1/2" fit every depth'
+            )
+        found.add(layer if isinstance(layer, int) else min(max(round(layer * depth), 1), depth - 1))
+    return tuple(sorted(found))
+
+
+def known_suites() -> dict[str, Path]:
+    """The suites that come with exitbench, by name."""
+    return {path.stem: path for path in sorted(SUITES.glob("*.toml"))}
+
+
+def load_suite(name_or_file: str | Path, fixtures: Path = FIXTURES) -> Suite:
+    """A suite by the name of one that comes with exitbench, or from a TOML file of your own."""
+    shipped = known_suites()
+    file = shipped.get(str(name_or_file), Path(name_or_file))
+    if not file.is_file():
+        raise InputError(
+            f"no suite {str(name_or_file)!r}: neither a file nor one of {', '.join(shipped)}."
+            f"{did_you_mean(str(name_or_file), shipped)}"
+        )
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file.name} is not a TOML file: {error}") from None
+    return suite_of_values(values, file, fixtures)
+
+
+def suite_of_values(values: Mapping[str, Any], file: Path, fixtures: Path = FIXTURES) -> Suite:
+    """A suite from the keys of its TOML file; ``file`` is where relative cache paths begin."""
+    known = {spec.name for spec in dataclasses.fields(Suite)}
+    for key in values:
+        if key not in known:
+            raise InputError(f"{file.name}: unknown key {key!r}.{did_you_mean(key, known)}")
+    missing = sorted(known - OPTIONAL - set(values))
+    if missing:
+        raise InputError(f"{file.name}: missing key {', '.join(missing)}")
+
+    def text(key: str, value: Any) -> str:
+        return typed(value, str, "text", key)
+
+    def number(key: str, value: Any) -> float:
+        return float(typed(value, (int, float), "a number", key))
+
+    def integer(key: str, value: Any) -> int:
+        return int(typed(value, int, "a whole number", key))
+
+    def many(key: str, value: Any) -> list[Any]:
+        return typed(value, list, "a list", key)
+
+    def table(key: str, value: Any) -> dict[str, Any]:
+        return typed(value, dict, "a table", key)
+
+    def typed(value: Any, kind: Any, expected: str, key: str) -> Any:
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise InputError(f"{file.name}: {key} must be {expected}, found {value!r}")
+        return value
+
+    def threshold(key: str, value: Any) -> float | str:
+        words = (MEDIAN, ALL)
+        return str(value) if value in words else number(f'{key} (numbers, "{MEDIAN}" or "{ALL}")', value)
+
+    def cache(value: Any) -> Path:
+        return cache_path(text("caches", value), file.parent, fixtures)
+
+    read: dict[str, Any] = {
+        "name": text("name", values["name"]),
+        "caches": tuple(cache(value) for value in many("caches", values["caches"])),
+        "signals": tuple(text("signals", value) for value in many("signals", values["signals"])),
+        "layers": tuple(layer_of(value, file.name) for value in many("layers", values["layers"])),
+        "speed_ups": tuple(number("speed_ups", value) for value in many("speed_ups", values["speed_ups"])),
+        "primary_speed_up": number("primary_speed_up", values["primary_speed_up"]),
+        "protocols": tuple(text("protocols", value) for value in many("protocols", values["protocols"])),
+        "resamples": integer("resamples", values["resamples"]),
+        "seed": integer("seed", values["seed"]),
+    }
+    optional: dict[str, Any] = {
+        "description": lambda value: text("description", value),
+        "folds": lambda value: integer("folds", value),
+        "losses": lambda value: tuple(number("losses", item) for item in many("losses", value)),
+        "rates_speed_up": lambda value: number("rates_speed_up", value),
+        "thresholds": lambda value: {
+            name: tuple(threshold(f"thresholds.{name}", item) for item in many(f"thresholds.{name}", given))
+            for name, given in table("thresholds", value).items()
+        },
+        "held_out": lambda value: {cache(test): cache(given) for test, given in table("held_out", value).items()},
+    }
+    read |= {key: convert(values[key]) for key, convert in optional.items() if key in values}
+    return Suite(**read)
+
+
+def suite_of_caches(caches: Sequence[Path], fixtures: Path = FIXTURES) -> Suite:
+    """The paper's questions asked of other caches, for caches named on the command line."""
+    paper = load_suite("paper", fixtures)
+    name = caches[0].resolve().name if len(caches) == 1 else "caches"
+    return dataclasses.replace(paper, name=name, caches=tuple(caches), description="", held_out={})
+
+
+def cache_path(text: str, beside: Path, fixtures: Path = FIXTURES) -> Path:
+    """Where a suite's cache lies: a bare name means a fixture, unless such a folder is beside the file."""
+    relative = beside / text
+    bare = Path(text).name == text
+    return fixtures / "caches" / text if bare and not relative.is_dir() else relative
+
+
+def layer_of(value: Any, where: str) -> int | Fraction:
+    """A layer as written in a suite: a number from 1, or a text such as "1/2"."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        try:
+            return Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            pass
+    raise InputError(f'{where}: layers are numbers such as 2 or fractions such as "1/6", found {value!r}')

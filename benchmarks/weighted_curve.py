@@ -1,0 +1,220 @@
+"""Resampled trade-off curves for many sets of samples at once: weights on events that are already sorted.
+
+Cross-fitting reads a curve for every fold's training part and every resample, with all choices repeated.
+Three facts make that cheap. Sums over samples add up, so the curve of a training part is the curve of all
+samples minus that of the fold. An event changes a sum by the sample's weight, so the sums of all resamples
+at a list of operating points are one sparse product of events and weights, and a running sum. And a resample
+needs no finer list of points than its own noise: beyond :data:`ALL_POINTS` points the list is thinned evenly in
+cost, with a close mesh around the speed-ups that are read (steps below a tenth of a standard error there).
+
+Weights and what they multiply are whole numbers, and float32 holds whole numbers up to 2^24 exactly; so
+results do not depend on the order of summation, on threads, or on the order of samples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from benchmarks.curve import Curve
+from benchmarks.rates import RateTally
+from benchmarks.scores import SignalScores
+from benchmarks.task_score import Measure, Outcomes, Tally
+from exitbench.errors import InputError
+
+ALL_POINTS = 1200
+"""Up to this many operating points, every one takes part; beyond, about this many are kept."""
+
+MESH = 96
+"""Operating points kept close around each speed-up that is read."""
+
+REACH = 6.0
+"""Half the width of that neighbourhood, in standard errors of the mean exit layer."""
+
+Weights = NDArray[np.float32]
+"""How often each sample is drawn in each resample, [samples, resamples]."""
+
+LARGEST_EXACT = 1 << 24
+
+
+def listed_points(curve: Curve, speed_ups: Sequence[float]) -> NDArray[np.int64]:
+    """The operating points of a curve that its resamples may choose from, ascending."""
+    if curve.points <= ALL_POINTS:
+        return np.arange(curve.points)
+    falling = -curve.relative_cost
+    kept = [np.searchsorted(falling, np.linspace(falling[0], falling[-1], ALL_POINTS // 2))]
+    for speed_up in speed_ups:
+        centre = min(int(np.searchsorted(falling, -1 / speed_up)), curve.points - 1)
+        spread = float(curve.exit_layers(centre).std()) / (curve.depth * np.sqrt(curve.outcomes.samples))
+        near = np.linspace(-REACH * spread, REACH * spread, MESH) + falling[centre]
+        kept.append(np.searchsorted(falling, near))
+    ends = np.array([0, curve.points - 1])
+    return np.unique(np.clip(np.concatenate([*kept, ends]), 0, curve.points - 1)).astype(np.int64)
+
+
+def exits_after(curve: Curve, events: int) -> NDArray[np.int64]:
+    """The exit layer of each sample once the first ``events`` events have happened, [samples]."""
+    exits = np.full(curve.outcomes.samples, curve.depth, dtype=np.int64)
+    exits[curve.events.samples[:events]] = curve.events.earlier[:events]  # a later event of a sample overrides
+    return exits
+
+
+def weighted_sums(
+    curve: Curve, marks: NDArray[np.int64], worth: NDArray[Any], weights: Weights, rows: NDArray[np.bool_] | None = None
+) -> NDArray[np.float32]:
+    """Sums over samples of ``worth`` [layers, samples] at the exit layer, [marks, resamples].
+
+    Mark j has seen the first ``marks[j]`` events (never falling); ``rows`` restricts the sum to a mask of samples.
+    """
+    events = curve.events
+    start, stop = int(marks[0]), int(marks[-1])
+    samples = events.samples[start:stop]
+    change = worth[events.earlier[start:stop] - 1, samples] - worth[events.later[start:stop] - 1, samples]
+    counted = change != 0
+    if rows is not None:
+        counted &= rows[samples]
+    positions = np.flatnonzero(counted)
+    ends = np.searchsorted(positions, marks - start)
+    shape = (len(marks), curve.outcomes.samples)
+    matrix = csr_array(
+        (change[positions].astype(np.float32), samples[positions], np.concatenate([[0], ends])), shape=shape
+    )
+    sums: NDArray[np.float32] = matrix @ weights
+    first = worth[exits_after(curve, start) - 1, np.arange(shape[1])].astype(np.float32)
+    sums[0] += (first if rows is None else np.where(rows, first, np.float32(0))) @ weights
+    return np.cumsum(sums, axis=0, out=sums)
+
+
+def weighted_tally(
+    curve: Curve, marks: NDArray[np.int64], weights: Weights, rows: NDArray[np.bool_] | None = None
+) -> Tally:
+    """The tally of every mark and resample: sums over exits are [marks, resamples], totals [resamples]."""
+    outcomes = curve.outcomes
+    if outcomes.depth * outcomes.samples * 2 >= LARGEST_EXACT:
+        raise InputError(f"expected at most {LARGEST_EXACT // 2 // outcomes.depth} samples, found {outcomes.samples}")
+    layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int8)[:, None], outcomes.samples, axis=1)
+    chosen = np.ones(outcomes.samples, dtype=np.float32) if rows is None else rows.astype(np.float32)
+    counted = {
+        name: weighted_sums(curve, marks, truth.astype(np.int8), weights, rows)
+        for name, truth in outcomes.counted.items()
+    }
+    positives = None if outcomes.positive is None else (chosen * outcomes.positive) @ weights
+    return Tally(
+        outcomes.depth,
+        np.asarray(chosen @ weights),
+        weighted_sums(curve, marks, layers, weights, rows),
+        positives=positives,
+        **counted,
+    )
+
+
+def without(whole: Tally, part: Tally) -> Tally:
+    """The samples of ``whole`` that are not in ``part``."""
+    left: dict[str, Any] = {}
+    for field in dataclasses.fields(Tally):
+        mine, theirs = getattr(whole, field.name), getattr(part, field.name)
+        left[field.name] = mine if field.name == "depth" or mine is None else mine - theirs
+    return Tally(**left)
+
+
+def gather(tally: Tally, index: NDArray[np.int64]) -> Tally:
+    """One mark per resample: ``index`` [..., resamples] into the marks gives sums of that shape, float64."""
+    columns = np.arange(index.shape[-1])
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(Tally):
+        sums = getattr(tally, field.name)
+        if field.name == "depth" or sums is None:
+            found[field.name] = sums
+        else:
+            taken = np.broadcast_to(sums, index.shape) if np.ndim(sums) == 1 else sums[index, columns]
+            found[field.name] = taken.astype(np.float64)
+    return Tally(**found)
+
+
+def nearest_marks(tally: Tally, speed_ups: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The mark with the speed-up nearest to each one wanted, the faster of two equally near, [wanted, resamples]."""
+    marks, resamples = tally.layers.shape
+    columns = np.arange(resamples)
+    wanted = tally.depth * np.asarray(tally.samples, dtype=np.float64) / speed_ups[:, None]
+    low = np.zeros(wanted.shape, dtype=np.int64)
+    high = np.full(wanted.shape, marks, dtype=np.int64)
+    while np.any(low < high):  # the first mark whose sum of exit layers is small enough, by halving
+        middle = (low + high) // 2
+        slow = (tally.layers[np.minimum(middle, marks - 1), columns] > wanted) & (low < high)
+        low = np.where(slow, middle + 1, low)
+        high = np.where(slow | (low >= high), high, middle)
+    faster = np.minimum(low, marks - 1)
+    slower = np.maximum(faster - 1, 0)
+    speed = gather(tally, faster).speed_up
+    before = gather(tally, slower).speed_up
+    target = speed_ups[:, None]
+    return np.where(np.abs(target - before) < np.abs(speed - target), slower, faster)
+
+
+def marks_within_loss(tally: Tally, final: Tally, loss: float, measure: Measure, rounding: float) -> NDArray[np.int64]:
+    """Coming from full depth, the last mark before the score first falls by more than ``loss``; -1 for none, [resamples]."""
+    fallen = tally.score(measure) < final.score(measure) - loss - rounding
+    first = np.where(fallen.any(axis=0), fallen.argmax(axis=0), len(fallen))
+    return np.asarray(first - 1, dtype=np.int64)
+
+
+def weighted_rates(
+    scores: SignalScores,
+    outcomes: Outcomes,
+    thresholds: NDArray[np.float64],
+    index: NDArray[np.int64],
+    weights: Weights,
+    rows: NDArray[np.bool_],
+) -> RateTally:
+    """Decisions of kind ``all`` with the threshold ``thresholds[index[b]]`` in resample b, [layers - 1, resamples].
+
+    ``thresholds`` are those of the marks, from the most cautious on; only ``rows`` (a mask) are counted.
+    """
+    low, high = int(index.min()), int(index.max())
+    bars = -scores.sign * thresholds[low : high + 1]
+    side = "right" if scores.strict else "left"
+    counted = np.flatnonzero(rows)
+    weights = weights[counted]
+    right = outcomes.correct[:-1, counted]
+    asked = scores.permitted[:, counted]
+    cell = np.searchsorted(bars, -asked.ravel(), side=side).reshape(asked.shape)
+    first = scores.first_exit_layer - 1
+    wrong_exits, right_exits = np.zeros((2, len(right), weights.shape[1]))
+    always = cell == 0
+    wrong_exits[first:] = (always & ~right[first:]).astype(np.float32) @ weights
+    right_exits[first:] = (always & right[first:]).astype(np.float32) @ weights
+    for layer in range(len(asked)):
+        sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))
+        drawn = np.where(cell[layer, sometimes, None] <= index - low, weights[sometimes], np.float32(0))
+        truth = right[first + layer, sometimes]
+        wrong_exits[first + layer] += drawn[~truth].sum(axis=0)
+        right_exits[first + layer] += drawn[truth].sum(axis=0)
+    right_decisions = (right.astype(np.float32) @ weights).astype(np.float64)
+    wrong_decisions = ((~right).astype(np.float32) @ weights).astype(np.float64)
+    return RateTally(wrong_exits, wrong_decisions, right_decisions - right_exits, right_decisions)
+
+
+def reached_tally(
+    curve: Curve, marks: NDArray[np.int64], index: NDArray[np.int64], weights: Weights, rows: NDArray[np.bool_]
+) -> RateTally:
+    """Decisions of kind ``reached`` over all layers at mark ``index[b]`` in resample b, [resamples]."""
+    low, high = int(index.min()), int(index.max())
+    right = curve.outcomes.correct
+    asked_right = np.cumsum(right, axis=0, dtype=np.int8)
+    asked_right[-1] = asked_right[-2]
+    asked = np.minimum(np.arange(1, curve.depth + 1), curve.depth - 1).astype(np.int8)[:, None]
+    exits_right, exits_wrong = right.astype(np.int8), (~right).astype(np.int8)
+    exits_right[-1] = exits_wrong[-1] = 0
+    columns = np.arange(len(index))
+
+    def summed(worth: NDArray[np.int8]) -> NDArray[np.float64]:
+        sums = weighted_sums(curve, marks[low : high + 1], worth, weights, rows)
+        return sums[index - low, columns].astype(np.float64)
+
+    rights = summed(asked_right)
+    return RateTally(summed(exits_wrong), summed(asked - asked_right), rights - summed(exits_right), rights)
