@@ -64,10 +64,11 @@ def _fields(signal: type[ExitSignal]) -> str:
     for field in dataclasses.fields(signal):
         if field.metadata.get("learned"):
             continue
-        if types[field.name] not in text.TYPES:
-            return f"parameter {field.name} must be annotated int, float, bool or str, found {field.type}"
+        found = types[field.name]
+        if found not in text.TYPES:
+            return f"parameter {field.name} must be annotated int, float, bool or str, found {found}"
         if field.default is dataclasses.MISSING:
-            return f"parameter {field.name} needs a default: write {field.name}: {field.type} = parameter(...)"
+            return f"parameter {field.name} needs a default: write {field.name}: {found.__name__} = parameter(...)"
     for one in text.parameters(signal):
         for value in (*one.grid, *one.choices):
             try:
