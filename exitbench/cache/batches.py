@@ -17,7 +17,8 @@ from exitbench.errors import InputError
 STORED = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
-def _tensor(value: Tensor | ArrayLike, *, whole: bool, name: str) -> Tensor:
+def as_tensor(value: Tensor | ArrayLike, *, whole: bool, name: str) -> Tensor:
+    """The value as a tensor in memory, if it holds whole or real numbers as asked."""
     tensor = value.detach().to("cpu") if isinstance(value, Tensor) else _from_array(np.asarray(value), name)
     floating = tensor.dtype.is_floating_point
     if whole and (floating or tensor.dtype is torch.bool or tensor.dtype.is_complex):
@@ -63,15 +64,15 @@ class Batch:
         offset_norm: Tensor | ArrayLike | None,
     ) -> Batch:
         """A batch in the stored dtypes; ``rounded`` says whether any float64 value was rounded."""
-        scores = _tensor(logits, whole=False, name="logits")
-        inputs = None if features is None else _tensor(features, whole=False, name="features")
-        norms = None if offset_norm is None else _tensor(offset_norm, whole=False, name="offset_norm")
+        scores = as_tensor(logits, whole=False, name="logits")
+        inputs = None if features is None else as_tensor(features, whole=False, name="features")
+        norms = None if offset_norm is None else as_tensor(offset_norm, whole=False, name="offset_norm")
         rounded = any(part is not None and part.dtype is torch.float64 for part in (scores, inputs, norms))
         return cls(
-            labels=_tensor(labels, whole=True, name="labels").long(),
+            labels=as_tensor(labels, whole=True, name="labels").long(),
             logits=scores.float(),
             features=inputs.float() if inputs is not None and inputs.dtype not in STORED.values() else inputs,
-            ids=None if ids is None else _tensor(ids, whole=True, name="ids").long(),
+            ids=None if ids is None else as_tensor(ids, whole=True, name="ids").long(),
             offset_norm=None if norms is None else norms.float(),
             rounded=rounded,
         )

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from exitbench.cache.files import CHUNK, child, disk, make_directory, reason, write_whole
+from exitbench.cache import files
+from exitbench.cache.files import CHUNK, child, make_directory, reason, write_whole
 from exitbench.cache.manifest import MANIFEST, ShardEntry
 from exitbench.cache.reader import Cache, Shard
 from exitbench.cache.tensors import encode
@@ -36,8 +37,8 @@ def compact(source: Path, target: Path) -> None:
         _copy(cache, building)
         if target.exists():
             target.rmdir()
-        disk.rename(building, target)
-        disk.flush_directory(target.parent if os.fspath(target.parent) else Path())
+        files.disk.rename(building, target)
+        files.disk.flush_directory(target.parent if os.fspath(target.parent) else Path())
     except OSError as error:
         shutil.rmtree(building, ignore_errors=True)
         raise InputError(f"{target}: cannot be written: {reason(error)}") from error

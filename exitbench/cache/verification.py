@@ -14,7 +14,7 @@ from exitbench.errors import InputError
 BLOCK_ROWS = 2048
 
 
-def verify(path: Path) -> list[str]:
+def verify(path: str | Path) -> list[str]:
     """Every defect found in the cache at ``path``, one line each; an empty list is a good cache."""
     try:
         cache = Cache(path)

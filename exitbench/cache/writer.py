@@ -21,8 +21,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from exitbench.cache.batches import Batch, ShardBuffer
-from exitbench.cache.files import disk, make_directory, partial_name, write_whole
+from exitbench.cache import files
+from exitbench.cache.batches import Batch, ShardBuffer, as_tensor
+from exitbench.cache.files import make_directory, partial_name, write_whole
 from exitbench.cache.heads import head_algebra
 from exitbench.cache.manifest import (
     MANIFEST,
@@ -200,8 +201,7 @@ class CacheWriter:
     ) -> dict[str, Tensor] | None:
         if heads is None:
             return None
-        weight, bias = (torch.as_tensor(np.asarray(part) if not isinstance(part, Tensor) else part) for part in heads)
-        weight, bias = (part.detach().to("cpu", torch.float32) for part in (weight, bias))
+        weight, bias = (as_tensor(part, whole=False, name="heads").float() for part in heads)
         expected = [model.layers, len(task.classes), model.width or (weight.shape[-1] if weight.ndim else 0)]
         if list(weight.shape) != expected or list(bias.shape) != expected[:2]:
             raise InputError(
@@ -358,9 +358,13 @@ class CacheWriter:
         if missing or (self._total is not None and self.rows_done != self._total):
             raise InputError(f"{self.path}: expected all shards, {len(missing) or 'some'} are missing")
         self._refuse_repeated_ids()
+        if leftovers := [*self._rank_paths(), *self.path.glob(".*.partial")]:
+            # The other ranks' shards are recorded first, so that no moment of a kill loses one.
+            self._mine = self._done
+            self._write_record(complete=False)
+            for path in leftovers:
+                files.disk.remove(path)
         self._write_record(complete=True)
-        for path in [*self._rank_paths(), *self.path.glob(".*.partial")]:
-            disk.remove(path)
 
     def _refuse_repeated_ids(self) -> None:
         parts: list[NDArray[np.int64]] = [

@@ -84,32 +84,47 @@ def _caches() -> list[dict[str, Any]]:
 
 
 def _suites() -> list[dict[str, Any]]:
-    from benchmarks.suite import describe_suites
+    from benchmarks.suite import known_suites, load_suite
 
-    return describe_suites()
+    rows = []
+    for name, path in known_suites().items():
+        suite = load_suite(path)
+        rows.append(
+            {
+                "name": name,
+                "caches": f"{len(suite.caches)} ({len(suite.missing_caches())} missing)",
+                "signals": len(suite.signals),
+                "protocols": list(suite.protocols),
+                "resamples": suite.resamples,
+                "description": suite.description,
+            }
+        )
+    return rows
+
+
+COLUMNS = {
+    "signals": ("key", "title", "direction", "inputs", "parameters", "thresholds", "reference"),
+    "caches": ("name", "model", "task", "split", "rows", "layers", "classes", "features", "complete"),
+    "suites": ("name", "caches", "signals", "protocols", "resamples", "description"),
+}
 
 
 def _show(name: str, rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
+    """One line each, in columns that no terminal width cuts."""
     if not rows:
-        console.print(f"{name}: none")
+        typer.echo(f"{name}: none\n")
         return
-    columns = list(rows[0])
-    table = Table(title=name, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*(Text(_cell(row[column])) for column in columns))
-    console.print(table)
+    table = [list(COLUMNS[name])] + [[_cell(row[column]) for column in COLUMNS[name]] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    typer.secho(f"{name}:", bold=True)
+    for line in table:
+        typer.echo("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    typer.echo()
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_cell(item) for item in value)
     if isinstance(value, dict):
-        return _cell(value.get("text", list(value.values())))
-    return "-" if value is None else str(value)
+        return str(value.get("text") or f"{value['year']} {value['link']}")
+    return "-" if value is None else " ".join(str(value).split())

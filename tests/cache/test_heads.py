@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exitbench.cache import head_algebra, offset_norms
+
+
+def random_head(seed: int, classes: int, width: int, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    left = torch.randn((classes, rank), generator=generator, dtype=torch.float64)
+    right = torch.randn((rank, width), generator=generator, dtype=torch.float64)
+    return left @ right, torch.randn(classes, generator=generator, dtype=torch.float64)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000), classes=st.integers(2, 6), width=st.integers(1, 12), data=st.data())
+def test_offset_and_gram_inverse_are_numpys_pseudo_inverses(
+    seed: int, classes: int, width: int, data: st.DataObject
+) -> None:
+    rank = data.draw(st.integers(1, min(classes, width)))
+    weight, bias = random_head(seed, classes, width, rank)
+    singular = np.linalg.svd(weight.numpy(), compute_uv=False)[:rank]
+    if singular[-1] < 2e-4 * singular[0]:
+        return
+    head = head_algebra(weight, bias)
+    pinv = np.linalg.pinv(weight.numpy(), rcond=1e-4)
+    scale = np.abs(pinv).max()
+    assert head.rank == rank
+    np.testing.assert_allclose(head.offset.numpy(), pinv @ bias.numpy(), atol=1e-9 * scale * 10)
+    np.testing.assert_allclose(head.gram_inverse.numpy(), pinv.T @ pinv, atol=1e-9 * scale**2 * 10)
+
+
+def test_a_zero_head_has_rank_zero_and_no_offset() -> None:
+    head = head_algebra(torch.zeros((3, 5)), torch.ones(3))
+    assert head.rank == 0
+    assert head.offset.abs().max() == 0
+    assert head.gram_inverse.abs().max() == 0
+
+
+def test_a_singular_value_below_a_ten_thousandth_of_the_largest_is_dropped() -> None:
+    keep = head_algebra(torch.diag(torch.tensor([1.0, 2e-4])), torch.ones(2))
+    drop = head_algebra(torch.diag(torch.tensor([1.0, 0.5e-4])), torch.ones(2))
+    assert (keep.rank, drop.rank) == (2, 1)
+
+
+def test_the_centred_head_ignores_a_constant_added_to_all_class_rows() -> None:
+    weight, bias = random_head(3, 4, 9, 4)
+    plain = head_algebra(weight, bias).centered
+    moved = head_algebra(weight + torch.randn(9, dtype=torch.float64), bias + 5).centered
+    torch.testing.assert_close(plain.gram_inverse, moved.gram_inverse)
+    torch.testing.assert_close(plain.offset, moved.offset)
+    assert plain.rank == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("samples", [0, 1, 1365, 1366, 3000])
+def test_offset_norms_equal_the_float64_norm(dtype: torch.dtype, samples: int) -> None:
+    generator = torch.Generator().manual_seed(samples)
+    features = torch.randn((samples, 768), generator=generator).to(dtype)
+    offset = torch.randn(768, generator=generator, dtype=torch.float64)
+    expected = torch.linalg.vector_norm(features.double() + offset, dim=1)
+    found = offset_norms(features, offset)
+    assert found.dtype is torch.float32
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=0)

@@ -1,0 +1,223 @@
+"""A write that is stopped anywhere: no reader accepts what it left, and resuming ends in the same bytes."""
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from exitbench.cache import Cache, compact, files, synthetic_cache
+from exitbench.errors import InputError
+
+SIZE = {"rows": 45, "layers": 2, "classes": 2, "width": 4, "shard_rows": 20}
+
+
+class Killed(BaseException):
+    """Like a SIGKILL: nothing may catch it as an ordinary error."""
+
+
+class FailingDisk(files.Disk):
+    """A disk that stops at one operation: half of it is done, or all of it and the news is lost."""
+
+    def __init__(self, stop_at: int, *, after: bool = False, error: BaseException | None = None) -> None:
+        self.left, self.after, self.error = stop_at, after, error or Killed()
+        self.operations: list[str] = []
+
+    def _stop(self, name: str) -> bool:
+        self.operations.append(name)
+        self.left -= 1
+        return self.left == 0
+
+    def write(self, descriptor: int, block: memoryview) -> int:
+        if self._stop("write"):
+            super().write(descriptor, block if self.after else block[: len(block) // 2])
+            raise self.error
+        return super().write(descriptor, block)
+
+
+def _stopping(name: str):  # type: ignore[no-untyped-def]
+    def operation(self: FailingDisk, *arguments: object) -> object:
+        stop = self._stop(name)
+        result = getattr(files.Disk, name)(self, *arguments) if not stop or self.after else None
+        if stop:
+            raise self.error
+        return result
+
+    return operation
+
+
+for operation in ("make_directory", "create", "flush", "close", "rename", "flush_directory", "remove"):
+    setattr(FailingDisk, operation, _stopping(operation))
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {item.name: item.read_bytes() for item in sorted(path.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return content(synthetic_cache(tmp_path_factory.mktemp("whole") / "cache", **SIZE))
+
+
+def operations_of_a_whole_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    counting = FailingDisk(-1)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "disk", counting)
+        synthetic_cache(path, **SIZE)
+    return counting.operations
+
+
+def test_stopped_at_every_file_operation_it_resumes_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: dict[str, bytes]
+) -> None:
+    operations = operations_of_a_whole_write(tmp_path / "counted", monkeypatch)
+    assert {"make_directory", "create", "write", "flush", "close", "rename", "flush_directory"} <= set(operations)
+    points = [(k, after) for k in range(1, len(operations) + 1) for after in (False, True)]
+    assert len(points) >= 50
+    for k, after in points:
+        path = tmp_path / f"stopped-{k}-{after}"
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "disk", FailingDisk(k, after=after))
+            with pytest.raises(Killed):
+                synthetic_cache(path, **SIZE)
+        try:
+            Cache(path)
+        except InputError:
+            synthetic_cache(path, **SIZE)
+        # Accepted before the resume only if the last word, the completing rename, was already in place.
+        assert content(path) == uninterrupted, f"stopped {'after' if after else 'in'} {operations[k - 1]} ({k})"
+
+
+def test_stopped_twice_it_still_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: dict[str, bytes]
+) -> None:
+    total = len(operations_of_a_whole_write(tmp_path / "counted", monkeypatch))
+    chance = random.Random(0)
+    for attempt in range(15):
+        path = tmp_path / str(attempt)
+        while True:
+            disk = FailingDisk(chance.randint(1, total), after=chance.random() < 0.5)
+            with monkeypatch.context() as patch:
+                patch.setattr(files, "disk", disk)
+                try:
+                    synthetic_cache(path, **SIZE)
+                except Killed:
+                    continue
+                except InputError as error:
+                    assert "complete one" in str(error)
+            break
+        assert content(path) == uninterrupted
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT])
+def test_a_disk_that_refuses_is_one_clear_line_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: dict[str, bytes], number: int
+) -> None:
+    total = len(operations_of_a_whole_write(tmp_path / "counted", monkeypatch))
+    for k in range(1, total + 1, 3):
+        path = tmp_path / f"{number}-{k}"
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "disk", FailingDisk(k, error=OSError(number, os.strerror(number))))
+            with pytest.raises(InputError) as caught:
+                synthetic_cache(path, **SIZE)
+        assert "cannot be" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        if number in (errno.ENOSPC, errno.EDQUOT):
+            assert "no space left" in str(caught.value)
+        assert not list(path.glob(".*partial")) if path.exists() else True
+        if not _accepted(path):
+            synthetic_cache(path, **SIZE)
+        assert content(path) == uninterrupted
+
+
+def test_a_really_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/dev/full accepts an open and refuses every write, as a full disk does."""
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    create = files.Disk.create
+
+    class Full(files.Disk):
+        def create(self, path: Path) -> int:
+            os.close(create(self, path))
+            return os.open("/dev/full", os.O_WRONLY)
+
+    monkeypatch.setattr(files, "disk", Full())
+    with pytest.raises(InputError, match="no space left on the disk"):
+        synthetic_cache(tmp_path / "c", **SIZE)
+    assert not list((tmp_path / "c").iterdir())
+
+
+def test_a_target_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(InputError, match="the directory cannot be made: not a directory"):
+        synthetic_cache(tmp_path / "file" / "cache", **SIZE)
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+PROGRAM = """
+import sys
+from exitbench.cache import synthetic_cache
+print("ready", flush=True)
+synthetic_cache(sys.argv[1], rows=1500, layers=4, classes=2, width=64, shard_rows=100)
+"""
+
+
+def test_killed_by_a_real_signal_it_resumes_to_the_same_bytes(tmp_path: Path) -> None:
+    size = {"rows": 1500, "layers": 4, "classes": 2, "width": 64, "shard_rows": 100}
+    expected = content(synthetic_cache(tmp_path / "whole", **size))
+    chance = random.Random(1)
+    kills = 0
+    for attempt in range(20):
+        path = tmp_path / f"killed-{attempt}"
+        running = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True)
+        assert running.stdout is not None
+        running.stdout.readline()
+        shards = chance.randint(0, 12)
+        while running.poll() is None and not (path / f"shard-{shards:05d}.safetensors").exists():
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0, 0.02))
+        running.send_signal(signal.SIGKILL)
+        killed = running.wait() == -signal.SIGKILL
+        running.stdout.close()
+        if not killed:
+            continue
+        kills += 1
+        if not _accepted(path):
+            synthetic_cache(path, **size)
+        assert content(path) == expected
+        if kills == 5:
+            break
+    assert kills == 5
+
+
+def _accepted(path: Path) -> bool:
+    try:
+        Cache(path)
+    except InputError:
+        return False
+    return True
+
+
+def test_a_compact_copy_that_is_stopped_leaves_no_target_and_can_be_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = synthetic_cache(tmp_path / "source", **SIZE)
+    compact(source, tmp_path / "expected")
+    counting = FailingDisk(-1)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "disk", counting)
+        compact(source, tmp_path / "counted")
+    for k in range(1, len(counting.operations) + 1):
+        target = tmp_path / f"target-{k}"
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "disk", FailingDisk(k))
+            with pytest.raises(Killed):
+                compact(source, target)
+        if not target.exists():
+            compact(source, target)
+        assert content(target) == content(tmp_path / "expected")
