@@ -1,6 +1,6 @@
 """Layers to test signals with: from plain logits, and of a made-up network whose answers firm up with depth."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -10,6 +10,15 @@ from numpy.typing import NDArray
 from signals import Layer, Registry, load_registry
 
 LayersOf = Callable[[NDArray[np.floating]], list[Layer]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """The tensors here are tiny: on a busy machine several threads wait for each other far longer than they work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def make_layers(logits: NDArray[np.floating]) -> list[Layer]:
