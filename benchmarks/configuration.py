@@ -172,14 +172,15 @@ def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions)
     position = {speed_up: row for row, speed_up in enumerate(asked)}
     test_weights = curves.weights["test"]
     train_weights = curves.weights[part.train_side]
+    final = final_tally(curves.whole(part.variant, part.train_side).outcomes, train_weights, part.train)
+    score = weighted.train.score(measure)
     readings: dict[str, PartReading] = {}
     for question in questions.readings:
         if question.kind == "speed_up":
             rows = index[position[float(question.value)]]
             readings[question.at] = _at_speed_up(train, test, float(question.value), gather(weighted.test, rows))
         elif question.kind == "loss":
-            final = final_tally(curves.whole(part.variant, part.train_side).outcomes, train_weights, part.train)
-            marks = marks_within_loss(weighted.train, final, float(question.value), measure, ROUNDING)
+            marks = marks_within_loss(score, final.score(measure), float(question.value), ROUNDING)
             readings[question.at] = _within_loss(train, test, float(question.value), measure, weighted.test, marks)
         else:
             threshold = threshold_of(question.value, curves.whole(part.variant, "test").scores)

@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 from benchmarks.curve import Curve
 from benchmarks.rates import RateTally
 from benchmarks.scores import SignalScores
-from benchmarks.task_score import Measure, Outcomes, Tally
+from benchmarks.task_score import Outcomes, Tally
 from exitbench.errors import InputError
 
 ALL_POINTS = 1200
@@ -139,16 +139,12 @@ def gather(tally: Tally, index: NDArray[np.int64]) -> Tally:
 def nearest_marks(tally: Tally, speed_ups: NDArray[np.float64]) -> NDArray[np.int64]:
     """The mark with the speed-up nearest to each one wanted, the faster of two equally near, [wanted, resamples]."""
     marks, resamples = tally.layers.shape
-    columns = np.arange(resamples)
     wanted = tally.depth * np.asarray(tally.samples, dtype=np.float64) / speed_ups[:, None]
-    low = np.zeros(wanted.shape, dtype=np.int64)
-    high = np.full(wanted.shape, marks, dtype=np.int64)
-    while np.any(low < high):  # the first mark whose sum of exit layers is small enough, by halving
-        middle = (low + high) // 2
-        slow = (tally.layers[np.minimum(middle, marks - 1), columns] > wanted) & (low < high)
-        low = np.where(slow, middle + 1, low)
-        high = np.where(slow | (low >= high), high, middle)
-    faster = np.minimum(low, marks - 1)
+    rising = np.ascontiguousarray(-tally.layers.T)
+    enough = np.empty(wanted.shape, dtype=np.int64)
+    for column in range(resamples):  # the first mark whose sum of exit layers is small enough
+        enough[:, column] = np.searchsorted(rising[column], -wanted[:, column])
+    faster = np.minimum(enough, marks - 1)
     slower = np.maximum(faster - 1, 0)
     speed = gather(tally, faster).speed_up
     before = gather(tally, slower).speed_up
@@ -156,9 +152,14 @@ def nearest_marks(tally: Tally, speed_ups: NDArray[np.float64]) -> NDArray[np.in
     return np.where(np.abs(target - before) < np.abs(speed - target), slower, faster)
 
 
-def marks_within_loss(tally: Tally, final: Tally, loss: float, measure: Measure, rounding: float) -> NDArray[np.int64]:
-    """Coming from full depth, the last mark before the score first falls by more than ``loss``; -1 for none, [resamples]."""
-    fallen = tally.score(measure) < final.score(measure) - loss - rounding
+def marks_within_loss(
+    score: NDArray[np.float64], final: NDArray[np.float64], loss: float, rounding: float
+) -> NDArray[np.int64]:
+    """Coming from full depth, the last mark before the score first falls by more than ``loss``; -1 for none.
+
+    ``score`` is [marks, resamples], the last layer's ``final`` [resamples]; the result is [resamples].
+    """
+    fallen = score < final - loss - rounding
     first = np.where(fallen.any(axis=0), fallen.argmax(axis=0), len(fallen))
     return np.asarray(first - 1, dtype=np.int64)
 
@@ -190,10 +191,12 @@ def weighted_rates(
     right_exits[first:] = (always & right[first:]).astype(np.float32) @ weights
     for layer in range(len(asked)):
         sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))
-        drawn = np.where(cell[layer, sometimes, None] <= index - low, weights[sometimes], np.float32(0))
+        drawn = weights[sometimes]
+        drawn *= cell[layer, sometimes, None] <= index - low
         truth = right[first + layer, sometimes]
-        wrong_exits[first + layer] += drawn[~truth].sum(axis=0)
-        right_exits[first + layer] += drawn[truth].sum(axis=0)
+        exits = np.stack([~truth, truth]).astype(np.float32) @ drawn
+        wrong_exits[first + layer] += exits[0]
+        right_exits[first + layer] += exits[1]
     right_decisions = (right.astype(np.float32) @ weights).astype(np.float64)
     wrong_decisions = ((~right).astype(np.float32) @ weights).astype(np.float64)
     return RateTally(wrong_exits, wrong_decisions, right_decisions - right_exits, right_decisions)

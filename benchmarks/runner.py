@@ -1,0 +1,307 @@
+"""Run a suite: three stages of units over any number of processes, then the result files.
+
+Everything unfinished lies in ``<out>/.units``, which is removed when the run is complete; ``run.json`` is written last.
+A folder with a ``run.json`` that says ``complete`` is finished; anything else is taken up where it was left.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.averages import CachePlace, averages
+from benchmarks.executor import Failure, Workers, digest, is_done, progress_bar
+from benchmarks.results import (
+    SCHEMAS,
+    Row,
+    RunFiles,
+    check_unique,
+    rows_table,
+    table_of,
+    write_json,
+    write_table,
+)
+from benchmarks.scored import grid_text
+from benchmarks.settings import Settings
+from benchmarks.suite import Suite
+from benchmarks.units import MeasureUnit, PairUnit, ScoreUnit, code_digest
+from exitbench.cache import Manifest, read_manifest
+from exitbench.errors import InputError
+from signals.contract import ExitSignal
+from signals.registry import Registry, load_registry
+
+UNITS = ".units"
+PACKAGES = ("exitbench", "numpy", "scipy", "torch", "pandas", "pyarrow", "safetensors")
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """A run that has ended: where it is, and what failed."""
+
+    path: Path
+    failures: tuple[Failure, ...]
+
+    @property
+    def complete(self) -> bool:
+        return not self.failures
+
+    @property
+    def files(self) -> RunFiles:
+        return RunFiles(self.path)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A suite with its signals made: entries as texts of configurations, in the suite's order."""
+
+    suite: Suite
+    settings: Settings
+    directories: tuple[str, ...]
+    entries: tuple[tuple[ExitSignal, ...], ...]
+
+    @property
+    def configurations(self) -> tuple[ExitSignal, ...]:
+        """Every configuration once."""
+        return tuple({signal.text: signal for entry in self.entries for signal in entry}.values())
+
+    @property
+    def groups(self) -> dict[str, tuple[tuple[int, ...], ...]]:
+        """Registry name to the configurations (positions) of each of its entries."""
+        position = {signal.text: number for number, signal in enumerate(self.configurations)}
+        found: dict[str, tuple[tuple[int, ...], ...]] = {}
+        for entry in self.entries:
+            group = tuple(position[signal.text] for signal in entry)
+            found[entry[0].name] = (*found.get(entry[0].name, ()), group)
+        return found
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """(signal, parameters) of every entry, as the results call it."""
+        return [(entry[0].name, grid_text(signal.parameters_text for signal in entry)) for entry in self.entries]
+
+
+def plan_run(suite: Suite, directories: Sequence[Path | str] = (), registry: Registry | None = None) -> Plan:
+    """Make the suite's signals; raises InputError for unknown ones and for entries that are the same."""
+    registry = registry or load_registry(directories)
+    entries = tuple(tuple(registry.expand(text)) for text in suite.signals)
+    plan = Plan(suite, Settings.of(suite), tuple(str(Path(one).resolve()) for one in directories), entries)
+    names = plan.names
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise InputError(f"suite {suite.name!r} lists the same signal twice: {suite.signals[number]}")
+    for key in suite.thresholds:
+        if key != "*":
+            registry.get(key)
+    return plan
+
+
+def run_suite(
+    suite: Suite,
+    out: Path,
+    *,
+    jobs: int = 1,
+    directories: Sequence[Path | str] = (),
+    force: bool = False,
+    command: str = "",
+) -> RunOutcome:
+    """Run a suite into ``out``; the result files are the same for any number of ``jobs``.
+
+    Raises InputError for a folder that holds a finished run (unless ``force``) and for missing caches.
+    """
+    started = datetime.now(UTC)
+    clock = time.monotonic()
+    suite.require_caches()
+    if (out / "run.json").exists() and not force and RunFiles(out).record.get("complete"):
+        raise InputError(f"{out} holds a finished run; give another folder with --out, or --force to replace it")
+    plan = plan_run(suite, directories)
+    manifests = {path.name: read_manifest(path) for path in suite.caches}
+    for path, manifest in zip(suite.caches, manifests.values(), strict=True):
+        if not manifest.complete:
+            raise InputError(f"cache {path.name} is incomplete; resume its collection first")
+        suite.layers_of(manifest.model.layers)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "run.json").unlink(missing_ok=True)
+    stages = stages_of(plan, out / UNITS)
+    failures = perform_stages(stages, jobs)
+    places = [
+        CachePlace(name, one.model.name, one.split, "f1" if one.task.metric == "f1" else "accuracy")
+        for name, one in manifests.items()
+    ]
+    write_results(out, stages, places, plan.names)
+    record = run_record(plan, manifests, stages, failures) | {
+        "command": command,
+        "started": started.isoformat(timespec="seconds"),
+        "seconds": round(time.monotonic() - clock, 3),
+        "jobs": jobs,
+    }
+    if not failures:
+        shutil.rmtree(out / UNITS)
+    write_json(out / "run.json", record)
+    return RunOutcome(out, tuple(failures))
+
+
+@dataclass(frozen=True)
+class Stages:
+    """All units of a run; measure units are grouped by cache, in the order of the suite."""
+
+    scores: tuple[ScoreUnit, ...]
+    measures: tuple[tuple[MeasureUnit, ...], ...]
+    pairs: tuple[PairUnit, ...]
+    manifest_sha256: tuple[str, ...]
+
+
+def stages_of(plan: Plan, folder: Path) -> Stages:
+    """The units of a run; equal inputs have equal folders."""
+    code = code_digest(plan.directories)
+    settings = asdict(plan.settings)
+    texts = tuple(signal.text for signal in plan.configurations)
+    scores, measures, pairs, hashes = [], [], [], []
+    for path in plan.suite.caches:
+        calibration = plan.suite.held_out.get(path) if "held-out" in plan.suite.protocols else None
+        sha = manifest_sha256(path)
+        inputs: dict[str, Any] = {"code": code, "manifest": sha, "settings": settings, "cache": path.name}
+        inputs["calibration"] = None if calibration is None else manifest_sha256(calibration)
+        scored = ScoreUnit(
+            folder / f"score-{digest(inputs | {'signals': texts})}",
+            f"{path.name}: scores", path.absolute(), calibration, texts, plan.directories, plan.settings,
+        )  # fmt: skip
+        own = tuple(
+            MeasureUnit(
+                folder / f"measure-{digest(inputs | {'signal': name, 'texts': [[texts[n] for n in group] for group in groups]})}",
+                f"{path.name}: {name}", scored.folder, groups, plan.settings,
+            )
+            for name, groups in plan.groups.items()
+        )  # fmt: skip
+        folders = tuple(unit.folder for unit in own)
+        scores.append(scored)
+        measures.append(own)
+        pairs.append(
+            PairUnit(folder / f"pairs-{digest(inputs | {'measured': [one.name for one in folders]})}",
+                     f"{path.name}: comparisons", scored.folder, folders, plan.settings)
+        )  # fmt: skip
+        hashes.append(sha)
+    return Stages(tuple(scores), tuple(measures), tuple(pairs), tuple(hashes))
+
+
+def perform_stages(stages: Stages, jobs: int) -> list[Failure]:
+    """Do all units, stage by stage; what rests on a failed unit is left out and not reported again."""
+    total = len(stages.scores) + sum(map(len, stages.measures)) + len(stages.pairs)
+    failures: list[Failure] = []
+    with Workers(jobs) as workers, progress_bar(total, "run") as advance:
+        failures += workers.run(stages.scores, advance)
+        scored = {unit.folder for unit in stages.scores if is_done(unit)}
+        failures += workers.run([unit for own in stages.measures for unit in own if unit.scored in scored], advance)
+        for unit, own in zip(stages.pairs, stages.measures, strict=True):
+            if not all(map(is_done, own)):
+                shutil.rmtree(unit.folder, ignore_errors=True)  # made of fewer signals than there may be now
+        ready = [
+            unit
+            for unit, own in zip(stages.pairs, stages.measures, strict=True)
+            if unit.scored in scored and any(map(is_done, own))
+        ]
+        failures += workers.run(ready, advance)
+    for unit, own in zip(stages.pairs, stages.measures, strict=True):
+        if is_done(unit) and not all(map(is_done, own)):
+            (unit.folder / "done.json").unlink()  # to be made again once the missing signals are there
+    return failures
+
+
+def write_results(
+    out: Path, stages: Stages, places: Sequence[CachePlace], entries: Sequence[tuple[str, str]]
+) -> None:
+    """Put the units' tables together in the order of the suite, add averages, and write the parquet files."""
+    tables: dict[str, list[pa.Table]] = {name: [table_of(name, [])] for name in SCHEMAS}
+    for pair, own in zip(stages.pairs, stages.measures, strict=True):
+        done = [unit.folder for unit in own if is_done(unit)]
+        compared = (pair.folder / "results.parquet").is_file()
+        for name in SCHEMAS:
+            holders = done if name not in ("results", "pairs") else []
+            if compared:
+                holders = [*holders, *([pair.folder] if name in ("results", "pairs", "curves") else [])]
+            elif name == "results":
+                holders = done  # without marks, but not lost
+            tables[name] += [pq.read_table(folder / f"{name}.parquet") for folder in holders]
+    joined = {name: pa.concat_tables(parts) for name, parts in tables.items()}
+    rows = [Row(**row) for row in joined["results"].to_pylist()]
+    means, tests = averages(rows, joined["pairs"].to_pylist(), places, entries)
+    joined["results"] = pa.concat_tables([joined["results"], rows_table(means)])
+    joined["pairs"] = pa.concat_tables([joined["pairs"], table_of("pairs", tests)])
+    check_unique(joined["results"])
+    for name, table in joined.items():
+        write_table(out / f"{name}.parquet", table)
+
+
+def run_record(
+    plan: Plan, manifests: Mapping[str, Manifest], stages: Stages, failures: Sequence[Failure]
+) -> dict[str, Any]:
+    """``run.json``: what was run, on what, with what, and what went wrong."""
+    suite = plan.suite
+    caches = {}
+    for (name, manifest), sha in zip(manifests.items(), stages.manifest_sha256, strict=True):
+        caches[name] = {
+            "manifest_sha256": sha, "model": manifest.model.name, "layers": manifest.model.layers,
+            "task": manifest.task.name, "split": manifest.split, "metric": manifest.task.metric,
+            "classes": list(manifest.task.classes), "rows": manifest.rows,
+            "table_layers": list(suite.layers_of(manifest.model.layers)),
+        }  # fmt: skip
+    described = [
+        {"signal": name, "parameters": parameters, "text": text, "title": entry[0].title,
+         "reference": asdict(entry[0].reference)}
+        for (name, parameters), text, entry in zip(plan.names, suite.signals, plan.entries, strict=True)
+    ]  # fmt: skip
+    depths = {manifest.model.layers for manifest in manifests.values()}
+    notes = [
+        f"{signal.text} is left out with {depth} layers: its first exit layer is {signal.first_exit_layer}"
+        for depth in sorted(depths)
+        for signal in plan.configurations
+        if signal.first_exit_layer > depth - 1
+    ]
+    return {
+        "schema": 1, "complete": not failures, "suite": suite.to_json(), "seed": suite.seed, "caches": caches,
+        "entries": described, "signals_dirs": list(plan.directories), "git": git_state(), "versions": versions(),
+        "machine": {"platform": platform.platform(), "processor": platform.machine(), "python": sys.version.split()[0]},
+        "failures": [asdict(failure) for failure in failures], "notes": notes,
+    }  # fmt: skip
+
+
+def manifest_sha256(path: Path) -> str:
+    """The sha256 of a cache's manifest, which pins every other file of it."""
+    import hashlib
+
+    return hashlib.sha256((path / "manifest.json").read_bytes()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """The installed versions of what results depend on."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def git_state() -> dict[str, Any]:
+    """The commit of exitbench's own sources and whether they were changed; empty outside a repository."""
+    root = Path(__file__).parents[1]
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.CalledProcessError):
+        return {"commit": None, "dirty": None}
