@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -47,20 +48,24 @@ def changed_files(cache: Cache) -> Iterator[str]:
 
 def wrong_numbers(cache: Cache) -> Iterator[str]:
     """Values that are not finite, and logits or offset norms that the features do not give."""
-    for layer in range(1, cache.layers + 1):
-        for rows in cache.blocks(BLOCK_ROWS):
-            cache.logits(layer, rows)
-            if cache.stores_offset_norms:
-                cache.offset_norms(layer, rows)
-            if cache.has_features:
-                cache.features(layer, rows)
+    comparable = cache.has_heads and cache.has_features
     if cache.has_heads:
         cache.head_tensors()
-    if cache.has_heads and cache.has_features:
-        for layer in range(1, cache.layers + 1):
-            problem = next(_inconsistent(cache, layer), None)
-            if problem:
-                yield problem
+    for layer in range(1, cache.layers + 1):
+        if comparable:
+            yield from islice(_inconsistent(cache, layer), 1)
+        else:
+            _read(cache, layer)
+
+
+def _read(cache: Cache, layer: int) -> None:
+    """Read all there is at a layer; what is not finite raises."""
+    for rows in cache.blocks(BLOCK_ROWS):
+        cache.logits(layer, rows)
+        if cache.stores_offset_norms:
+            cache.offset_norms(layer, rows)
+        if cache.has_features:
+            cache.features(layer, rows)
 
 
 def _inconsistent(cache: Cache, layer: int) -> Iterator[str]:
