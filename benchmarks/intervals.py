@@ -1,8 +1,8 @@
 """From resampled readings to intervals, paired tests, and choices repeated in every resample.
 
 Intervals are percentiles of the resampled readings. A paired difference is tested with its bootstrap standard error and
-the normal law: counting resamples beyond zero cannot tell p-values below 1/B apart, which Holm's factors need, while the
-readings here are means over hundreds of samples, where the normal law holds.
+the normal law: counting resamples beyond zero cannot tell p-values below 1/B apart, which Holm's factors need, and
+the readings here are means over hundreds of samples, where the normal law holds.
 """
 
 from __future__ import annotations

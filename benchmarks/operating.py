@@ -86,7 +86,7 @@ def matched(curve: Curve, speed_up: float, tolerance: float = MATCH_TOLERANCE) -
     point = nearest_point(curve, speed_up)
     found = float(curve.speed_up[point])
     exactly = randomised(curve, speed_up)
-    if abs(found - speed_up) <= tolerance * speed_up:
+    if abs(found - speed_up) <= (tolerance + ROUNDING) * speed_up:
         return _reading(curve, point, randomised=exactly)
     beyond = (
         f", and the signal only reaches {curve.speed_up[0]:.2f}x to {curve.speed_up[-1]:.2f}x"

@@ -122,7 +122,7 @@ class Tally:
         if self.hits is None or self.flagged is None or self.positives is None:
             raise InputError("F1 was asked for, but this task counts no positive class")
         size = np.asarray(self.flagged + self.positives, dtype=np.float64)
-        return np.divide(200.0 * self.hits, size, out=np.zeros_like(size), where=size > 0)
+        return np.divide(200.0 * self.hits, size, out=np.zeros_like(size), where=size != 0)
 
     @property
     def mean_accuracy_f1(self) -> NDArray[np.float64]:
