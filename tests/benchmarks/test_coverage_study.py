@@ -1,8 +1,8 @@
 """Do the 95% intervals hold the truth 95% of the time? A thousand data sets from a population whose truth is known.
 
 Every sample has a signed margin per layer that drifts towards the right answer, faster for easy samples; a prediction
-is right when its margin is positive and the signal is the margin's size, as confidence would be. The truth is read off a
-population of 400,000, whose own error is a small fraction of any interval's width here.
+is right when its margin is positive and the signal is the margin's size, as confidence would be. The truth is read off
+a population of 400,000, whose own error is a small fraction of any interval's width here.
 """
 
 import sys

@@ -1,0 +1,166 @@
+"""The mathematics at MNLI's size: 9,815 samples, 12 layers. Each figure is a ratio inside one run, beside its goal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.bootstrap import ResampledCurve
+from benchmarks.curve import Curve, trade_off_curve
+from benchmarks.operating import matched
+from benchmarks.ranking import Ranking
+from benchmarks.rates import rates_everywhere
+from benchmarks.replay import exit_layers
+from benchmarks.resamples import Resamples
+from benchmarks.scores import SignalScores
+from benchmarks.speed.ratios import Ratio, ratio, seconds
+from benchmarks.task_score import Outcomes, tally_at
+
+SAMPLES, DEPTH, SIGNALS, CONFIGURATIONS = 9_815, 12, 8, 21
+SPEED_UPS = (2.0, 3.0, 4.0)
+
+
+def made(samples: int = SAMPLES, seed: int = 0) -> tuple[SignalScores, Outcomes]:
+    """Scores that grow surer with depth, on samples of unequal ease; a few ties, as real scores have."""
+    rng = np.random.default_rng(seed)
+    ease = rng.normal(size=samples)
+    level = np.linspace(0.5, 2.0, DEPTH)[:, None]
+    predictions = (rng.random((DEPTH, samples)) < 1 / (1 + np.exp(-level - 1.5 * ease))).astype(int)
+    certainty = ease + 1.5 * level[:-1] + 0.7 * rng.normal(size=(DEPTH - 1, samples))
+    return SignalScores(-np.round(certainty, 6), "<"), Outcomes.of(predictions, np.ones(samples, dtype=int))
+
+
+def rank_everything(certainties: list[np.ndarray[Any, Any]], right: np.ndarray[Any, Any]) -> None:
+    for certainty in certainties:
+        found = Ranking(certainty, right)
+        found.dis()
+        found.tied_share  # noqa: B018
+        found.aurc  # noqa: B018
+        found.excess_aurc  # noqa: B018
+        found.std_err()
+
+
+def whole_curve(scores: SignalScores, outcomes: Outcomes) -> Curve:
+    """The curve from the bare values: nothing is left over from an earlier round."""
+    curve = trade_off_curve(SignalScores(scores.values, scores.direction), outcomes)
+    curve.tally  # noqa: B018
+    return curve
+
+
+def read_everything(curve: Curve, resamples: Resamples) -> None:
+    """What a table needs of one configuration: matched readings, rates at 4x, speed-up within losses, area."""
+    resampled = ResampledCurve(curve, resamples)
+    for speed_up in SPEED_UPS:
+        resampled.matched(speed_up)
+    resampled.rates(curve.thresholds[resampled.nearest(4.0)])
+    for loss in (0.5, 1.0):
+        resampled.within_loss(loss, "accuracy")
+    resampled.area("accuracy", 0.2, 0.95)
+
+
+def report(benchmark: Any, capsys: pytest.CaptureFixture[str], what: str, found: Ratio, goal: str) -> None:
+    benchmark.extra_info.update(what=what, ratio=round(found.value, 2), goal=goal)
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\n{what}: {found.value:.2f} (goal {goal}; {1e3 * found.slow:.1f} ms over {1e3 * found.fast:.1f} ms)\n"
+        )
+
+
+def test_rankings_against_scikit_learns_auroc_alone(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    right = made()[1].correct[:-1]
+    certainties = [rng.normal(size=right.shape) + right for _ in range(SIGNALS)]
+    certainties[0] = np.round(certainties[0] * 3)
+
+    def one_by_one() -> None:
+        for certainty in certainties:
+            for layer in range(DEPTH - 1):
+                roc_auc_score(right[layer], certainty[layer])
+
+    found = ratio(one_by_one, lambda: rank_everything(certainties, right), rounds=5)
+    benchmark.pedantic(rank_everything, args=(certainties, right), rounds=3)
+    report(benchmark, capsys, "sklearn AUROC in a loop / DIS, ties, AURC and DeLong", found, ">= 8")
+    assert found.value >= 8
+
+
+def test_the_whole_curve_against_25_thresholds(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    scores, outcomes = made()
+    grid = np.quantile(scores.values, np.linspace(0.01, 0.99, 25))
+
+    def one_by_one() -> None:
+        fresh = SignalScores(scores.values, scores.direction)
+        for threshold in grid:
+            tally_at(exit_layers(fresh, float(threshold)), outcomes)
+
+    found = ratio(one_by_one, lambda: whole_curve(scores, outcomes), rounds=11)
+    benchmark.pedantic(whole_curve, args=(scores, outcomes), rounds=5)
+    report(benchmark, capsys, "25 thresholds one by one / the exact curve", found, "> 1")
+    assert found.value > 1
+
+
+def test_resamples_against_replaying_each(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    scores, outcomes = made()
+    curve, resamples = whole_curve(scores, outcomes), Resamples.of(np.arange(SAMPLES), 0)
+    replayed = 20
+
+    def replay_each() -> None:
+        for number in range(replayed):
+            rows = np.repeat(np.arange(SAMPLES), resamples.weights[:, number])
+            drawn = trade_off_curve(scores.take(rows), outcomes.take(rows))
+            for speed_up in SPEED_UPS:
+                matched(drawn, speed_up)
+
+    def weigh_all() -> None:
+        resampled = ResampledCurve(curve, resamples)
+        for speed_up in SPEED_UPS:
+            resampled.matched(speed_up)
+
+    part = ratio(replay_each, weigh_all, rounds=5)
+    found = Ratio(part.slow * resamples.count / replayed, part.fast)
+    benchmark.pedantic(weigh_all, rounds=3)
+    report(benchmark, capsys, f"replay of 1000 resamples ({replayed} timed) / weights on sorted events", found, ">= 50")
+    assert found.value >= 50
+
+
+def test_everything_at_mnli_size_takes_single_seconds(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [made(seed=seed) for seed in range(CONFIGURATIONS)]
+
+    def everything() -> None:
+        resamples = Resamples.of(np.arange(SAMPLES), 0)
+        for scores, outcomes in cases:
+            curve = whole_curve(scores, outcomes)
+            rank_everything([scores.certainty], outcomes.correct[:-1])
+            rates_everywhere(curve)
+            read_everything(curve, resamples)
+
+    benchmark.pedantic(everything, rounds=1)
+    taken = float(benchmark.stats.stats.median) if benchmark.stats else seconds(everything)
+    with capsys.disabled():
+        sys.stdout.write(f"\n21 configurations, all measures, 1000 resamples: {taken:.1f} s in one process\n")
+    assert taken < 20
+
+
+@pytest.mark.parametrize("what", ["rankings", "curve", "rates", "resamples"])
+def test_four_times_the_samples_take_less_than_five_times_as_long(
+    what: str, benchmark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(samples: int) -> Any:
+        scores, outcomes = made(samples)
+        curve, ids = whole_curve(scores, outcomes), np.arange(samples)
+        resamples = Resamples.of(ids, 0, 200)
+        return {
+            "rankings": lambda: rank_everything([scores.certainty], outcomes.correct[:-1]),
+            "curve": lambda: whole_curve(scores, outcomes),
+            "rates": lambda: rates_everywhere(curve),
+            "resamples": lambda: read_everything(curve, resamples),
+        }[what]
+
+    large, small = work(4 * SAMPLES), work(SAMPLES)
+    found = ratio(large, small, rounds=7)
+    benchmark.pedantic(small, rounds=3)
+    report(benchmark, capsys, f"time(4n) / time(n), {what}", found, "< 5")
+    assert found.value < 5
