@@ -10,6 +10,7 @@ The mixing is SplitMix64's finaliser (Steele, Lea, Flood, *Fast Splittable Pseud
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from signals.contract import Direction, ExitSignal, Input, Layer, Reference, parameter
@@ -56,6 +57,7 @@ class Random(ExitSignal):
     seed: int = parameter(0, help="another seed, other numbers")
 
     def score(self, layer: Layer) -> Tensor:
-        words = mixed(layer.ids.long() ^ signed(self.seed))
-        words = mixed(words ^ layer.index)
+        # The seed is mixed first: raw seeds would only swap the numbers of neighbouring ids.
+        key = mixed(torch.tensor(signed(self.seed), device=layer.ids.device))
+        words = mixed(mixed(layer.ids.long() ^ key) ^ layer.index)
         return shifted(words, 11).double() * 2.0**-53

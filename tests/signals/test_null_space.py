@@ -75,12 +75,15 @@ def test_nsp_is_the_projector_form_on_random_heads(classes: int, width: int, cen
 
 
 @pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("bias_size", [0.01, 1.0])
 @pytest.mark.parametrize("spread", [5.0, 30.0, 300.0, 3000.0])
-def test_nsp_is_the_projector_form_on_ill_conditioned_heads_within_the_spread(spread: float, center: bool) -> None:
+def test_nsp_is_the_projector_form_on_ill_conditioned_heads_within_the_spread(
+    spread: float, bias_size: float, center: bool
+) -> None:
     weight = with_singular_values([1.0, 0.7, 0.7 / np.sqrt(spread), 1.0 / spread], 4, 128, seed=1)
     rng = np.random.default_rng(2)
     features = rng.normal(size=(200, 128)).astype(np.float32)
-    bias = (weight @ rng.normal(size=128) + 1e-3 * rng.normal(size=4) / spread).astype(np.float32)
+    bias = (bias_size * rng.normal(size=4)).astype(np.float32)
     head = centred(weight, bias) if center else (weight, bias)
     # Centring subtracts one float32 head's offset from another's, so the larger spread of the two counts.
     ratio = max(split(*head)[2], split(weight, bias)[2])
