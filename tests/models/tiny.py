@@ -1,6 +1,9 @@
 """Tiny random models and tokenizers, built without a hub, for every test of the models room."""
 
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +150,11 @@ def tiny_model(folder: Path, family: str = "bert", **changes: Any) -> Path:
     config = MultiExitConfig(("negative", "positive"), "mean", "per-layer", task="sst2")
     MultiExitModel.from_backbone(encoder, config).save_pretrained(folder)
     return folder
+
+
+def two_processes(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run ``python WORDS`` as two CPU processes that know of each other (accelerate's launcher needs MPI for that)."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [*launch, *map(str, words)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=300)
