@@ -1,0 +1,1 @@
+"""Replay of exits, measures, statistics, cost arithmetic and suites."""

@@ -221,3 +221,31 @@ def test_a_compact_copy_that_is_stopped_leaves_no_target_and_can_be_made_again(
         if not target.exists():
             compact(source, target)
         assert content(target) == content(tmp_path / "expected")
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 9, 20])
+def test_a_compact_copy_on_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
+) -> None:
+    source = synthetic_cache(tmp_path / "source", **SIZE)
+    before = content(source)
+    monkeypatch.setattr(files, "disk", FailingDisk(stop_at, error=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    with pytest.raises(InputError, match="no space left on the disk"):
+        compact(source, tmp_path / "target")
+    assert {path.name for path in tmp_path.iterdir()} == {"source"}
+    assert content(source) == before
+
+
+def test_a_compact_copy_that_cannot_take_its_name_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = synthetic_cache(tmp_path / "source", **SIZE)
+
+    class NoDirectoryRename(files.Disk):
+        def rename(self, origin: Path, target: Path) -> None:
+            if origin.is_dir():
+                raise OSError(errno.EIO, "Input/output error")
+            super().rename(origin, target)
+
+    monkeypatch.setattr(files, "disk", NoDirectoryRename())
+    with pytest.raises(InputError, match="target: cannot be written: input/output error"):
+        compact(source, tmp_path / "target")
+    assert {path.name for path in tmp_path.iterdir()} == {"source"}
