@@ -23,6 +23,7 @@ VERBS = {
     "compact": "Caches",
     "train": "Models",
     "collect": "Models",
+    "infer": "Models",
 }
 """Every verb in the order of the help page, with its heading; ``list`` lives in ``list_.py`` and so on."""
 

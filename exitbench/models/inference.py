@@ -1,0 +1,247 @@
+"""Live inference: a running model that stops at the layer where a signal says so.
+
+The layers after an exit are not computed. With one sample the forward pass simply ends; in a batch the
+samples that have left are dropped from the hidden states, the masks and the signal's memory, and the
+next layer runs for the others only. Signals are driven as in the replay of a cache, so a signal written
+for the benchmark needs no further line here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from exitbench.cache import Head, head_algebra, offset_norms
+from exitbench.errors import InputError
+from exitbench.models.batches import Batch, Tokens, length_batches, tokenize
+from exitbench.models.data import Examples
+from exitbench.models.devices import autocast_dtype, processes
+from exitbench.models.network import MultiExitModel
+from signals import ExitSignal, Integers, Layer, State, load_registry, take_state, validated_score
+from signals.run import PASSES
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says about one text: its class, the layer that answered (from 1), and the score there.
+
+    ``score`` is the signal's number at the exit layer; ``None`` at the last layer, which asks no signal.
+    """
+
+    id: int
+    label: str
+    class_index: int
+    exit_layer: int
+    score: float | None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of a batch as tensors on the CPU, each [samples]; ``scores`` is NaN at the last layer."""
+
+    predictions: Tensor
+    exit_layers: Tensor
+    scores: Tensor
+
+
+def unreachable_threshold(signal: ExitSignal) -> float:
+    """A threshold that no score of the signal passes: all layers run, and the signal is asked at each."""
+    return -math.inf if signal.exits_when in ("<", "<=") else math.inf
+
+
+class EarlyExitClassifier:
+    """A multi-exit model with one signal and one threshold, ready to answer.
+
+    Nothing changes during a call, so one object may serve several threads. ``threshold`` is on the
+    signal's own scale (``exitbench threshold`` reads one off a cache); an infinite one means always or
+    never. ``precision`` is as in ``exitbench collect``: exits equal a cache's only in the cache's precision.
+    """
+
+    def __init__(self, model: MultiExitModel, signal: ExitSignal, threshold: float, *, precision: str = "auto") -> None:
+        require_exits(signal, threshold, model.depth)
+        self.model = model.eval()
+        self.signal = signal
+        self.threshold = float(threshold)
+        self.autocast = autocast_dtype(precision, model.device)
+        wants_head = bool({"head", "offset_norm"} & signal.inputs)
+        self.heads: list[Head] = model_heads(model) if wants_head else []
+        # Cutting a long text changes a tokenizer's settings for a moment, so this object keeps its own and
+        # lets one thread at a time use it.
+        self._tokenizer = copy.deepcopy(model.tokenizer)
+        self._one_at_a_time = threading.Lock()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        folder: str | Path,
+        signal: ExitSignal | str,
+        threshold: float,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> Self:
+        """The model in ``folder`` on ``device``; ``signal`` may be a text such as ``cap[alpha=0.1]``."""
+        chosen = load_registry().make(signal) if isinstance(signal, str) else signal
+        model = MultiExitModel.from_pretrained(folder).to(processes(device).device)
+        return cls(model, chosen, threshold, precision=precision)
+
+    def predict(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, batch_size: int = 32, first_id: int = 0
+    ) -> list[Answer]:
+        """One answer per text (or pair of texts), in their order; ids count from ``first_id``.
+
+        Texts of like length go through the network together. Texts beyond the model's limit are cut.
+        """
+        return self.answers(self.tokens(texts, pairs), batch_size=batch_size, first_id=first_id)
+
+    def tokens(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Tokens:
+        """The texts as the network reads them; ``.cut`` counts those that lost their end."""
+        if self._tokenizer is None:
+            raise InputError("expected a model with its tokenizer, found one without")
+        if pairs is not None and len(pairs) != len(texts):
+            raise InputError(f"expected as many second texts as texts, found {len(pairs)} and {len(texts)}")
+        with self._one_at_a_time:
+            return tokenize(
+                Examples(texts, pairs, None, self.model.config.classes), self._tokenizer, self.model.config.max_length
+            )
+
+    def answers(self, tokens: Tokens, *, batch_size: int = 32, first_id: int = 0) -> list[Answer]:
+        """One answer per tokenised text, in their order."""
+        found: dict[int, Answer] = {}
+        names = self.model.config.classes
+        for rows in length_batches(tokens.lengths, range(len(tokens)), batch_size):
+            ids = torch.tensor(rows, dtype=torch.int64) + first_id
+            part = self.answer(tokens.batch(rows), ids)
+            columns = part.predictions.tolist(), part.exit_layers.tolist(), part.scores.tolist()
+            for row, kind, layer, score in zip(rows, *columns, strict=True):
+                shown = None if layer == self.model.depth else score
+                found[row] = Answer(first_id + row, names[kind], kind, layer, shown)
+        return [found[row] for row in range(len(tokens))]
+
+    def answer(self, batch: Batch, ids: Tensor | None = None) -> Answers:
+        """The answers of one padded batch; ``ids`` [samples] are for signals that read them."""
+        return self._run(batch, ids, self.threshold)
+
+    def run_all_layers(self, batch: Batch) -> Answers:
+        """The same work with exits that nothing reaches: every layer runs, every signal step is taken."""
+        return self._run(batch, None, unreachable_threshold(self.signal))
+
+    def warm_up(self, samples: int = 1) -> None:
+        """Run every layer once on ``samples`` texts of full length, so that the first request is not slow."""
+        if samples < 1:
+            raise InputError(f"expected at least one sample to warm up with, found {samples}")
+        longest = " ".join(["warm"] * self.model.config.max_length)
+        self.run_all_layers(self.tokens([longest] * samples).batch(range(samples)))
+
+    @torch.inference_mode()
+    def _run(self, batch: Batch, ids: Tensor | None, threshold: float) -> Answers:
+        model, signal, depth = self.model, self.signal, self.model.depth
+        device, passes = model.device, PASSES[self.signal.exits_when]
+        inside = torch.arange(batch.samples, device=device)
+        ids = inside if ids is None else ids.to(device)
+        predictions = torch.empty(batch.samples, dtype=torch.int64, device=device)
+        exit_layers = torch.full_like(predictions, depth)
+        scores = torch.full((batch.samples,), torch.nan, dtype=torch.float64, device=device)
+        state: State = None
+        with self._precision():
+            hidden, context = model.start(batch.to(device))
+            for m in range(1, depth + 1):
+                hidden = model.advance(m, hidden, context)
+                features = model.pool(m, hidden, context)
+                logits = model.logits(m, features)
+                if m == depth:
+                    predictions[inside] = logits.argmax(dim=1)
+                    break
+                score, state = self._step(m, ids, logits, features, state)
+                if m < signal.first_exit_layer:
+                    continue
+                leaves = passes(score, threshold)
+                leaving = int(leaves.sum())
+                if leaving == 0:
+                    continue
+                gone = inside[leaves]
+                predictions[gone] = logits[leaves].argmax(dim=1)
+                exit_layers[gone] = m
+                scores[gone] = score[leaves]
+                if leaving == len(inside):
+                    break
+                stay = leaves.logical_not().nonzero().squeeze(1)
+                inside, ids, hidden = inside[stay], ids[stay], hidden[stay]
+                context, state = context.take(stay), take_state(state, stay)
+        return Answers(predictions.cpu(), exit_layers.cpu(), scores.cpu())
+
+    def _precision(self) -> contextlib.AbstractContextManager[object]:
+        if self.autocast is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.model.device.type, dtype=self.autocast)
+
+    def _step(self, m: int, ids: Tensor, logits: Tensor, features: Tensor, state: State) -> tuple[Tensor, State]:
+        layer = live_layer(self.signal, self.model, self.heads, m, ids, logits, features)
+        if self.autocast is None:
+            score, state = self.signal.step(layer, state)
+        else:
+            # Signals are promised the arithmetic of the replay, which knows no half precision.
+            with torch.autocast(self.model.device.type, enabled=False):
+                score, state = self.signal.step(layer, state)
+        return validated_score(self.signal, layer, score), state
+
+
+def live_layer(
+    signal: ExitSignal,
+    model: MultiExitModel,
+    heads: Sequence[Head],
+    m: int,
+    ids: Tensor,
+    logits: Tensor,
+    features: Tensor,
+) -> Layer:
+    """What layer ``m`` shows a signal: ids, logits, and of the rest only what the signal declares to read."""
+    inputs = signal.inputs
+    return Layer(
+        index=m,
+        depth=model.depth,
+        classes=len(model.config.classes),
+        ids=ids,
+        logits=logits,
+        features=features if "features" in inputs else None,
+        offset_norm=offset_norms(features, heads[m - 1].offset) if "offset_norm" in inputs else None,
+        head=heads[m - 1] if "head" in inputs else None,
+    )
+
+
+def model_heads(model: MultiExitModel) -> list[Head]:
+    """The algebra of every internal head, computed once per model, on the model's device."""
+    weight, bias = model.head_arrays()
+    return [head_algebra(weight[m], bias[m]).to(model.device) for m in range(model.depth - 1)]
+
+
+def require_exits(signal: ExitSignal, threshold: float, depth: int) -> None:
+    """An InputError unless this signal, with this threshold, can end a network of ``depth`` layers early."""
+    if signal.needs_fit:
+        raise InputError(
+            f"signal {signal.text} learns from labelled samples: fit it on a cache first (--calibrate), "
+            "or give what it learned (--signal-file)"
+        )
+    if signal.first_exit_layer >= depth:
+        raise InputError(
+            f"signal {signal.text} exits at layer {signal.first_exit_layer} at the earliest, "
+            f"found a model of {depth} layers, where the last always answers"
+        )
+    if math.isnan(threshold):
+        raise InputError(f"expected a number as threshold of {signal.text}, found nan")
+    if isinstance(signal.thresholds, Integers) and math.isfinite(threshold):
+        allowed = signal.thresholds.values(depth)
+        if threshold not in allowed:
+            raise InputError(
+                f"expected a whole threshold {allowed.start}..{allowed.stop - 1} for {signal.text} in a model of "
+                f"{depth} layers, found {threshold:g}"
+            )
