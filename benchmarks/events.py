@@ -27,16 +27,16 @@ class ExitEvents:
     happens, falling.
     """
 
-    samples: NDArray[np.int64]
-    later: NDArray[np.int64]
-    earlier: NDArray[np.int64]
+    samples: NDArray[np.int32]
+    later: NDArray[np.int16]
+    earlier: NDArray[np.int16]
     values: NDArray[np.float64]
     ends: NDArray[np.int64]
     thresholds: NDArray[np.float64]
 
     def running_sum(self, truth: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The number of samples whose answer has ``truth`` [layers, samples], at every operating point."""
-        flat, width = truth.astype(np.int8).ravel(), truth.shape[1]
+        flat, width = truth.astype(np.int8).ravel(), np.int64(truth.shape[1])
         change = flat.take((self.earlier - 1) * width + self.samples)
         change -= flat.take((self.later - 1) * width + self.samples)
         return self._from_full_depth(int(truth[-1].sum()), change)
@@ -58,16 +58,16 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     running, first, depth = scores.running, scores.first_exit_layer, scores.depth
     record = np.ones(running.shape, dtype=bool)
     np.greater(running[1:], running[:-1], out=record[1:])
-    later = np.empty(running.shape, dtype=np.int64)
-    after = np.full(scores.samples, depth, dtype=np.int64)
+    later = np.empty(running.shape, dtype=np.int16)
+    after = np.full(scores.samples, depth, dtype=np.int16)
     for row in range(len(running) - 1, -1, -1):
         later[row] = after
-        after[record[row]] = first + row
-    found = np.flatnonzero(record)
+        after = np.where(record[row], np.int16(first + row), after)
+    found = np.flatnonzero(record).astype(np.uint32)  # short integers: what follows waits for memory
     falling = -running.ravel()[found]
     order = np.argsort(falling)
     falling, found = falling[order], found[order]
-    rows, samples = np.divmod(found, scores.samples)
+    rows, samples = np.divmod(found, np.uint32(scores.samples))
     new = np.empty(len(falling), dtype=bool)
     new[:1] = True
     np.not_equal(falling[1:], falling[:-1], out=new[1:])
@@ -79,7 +79,14 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     else:
         thresholds = np.sort(np.array(scores.integers, dtype=np.float64) * -scores.sign) * -scores.sign
         ends = ends[passed(values, thresholds * scores.sign, strict=scores.strict)]
-    return ExitEvents(samples, later.ravel()[found], first + rows, values, ends, thresholds)
+    return ExitEvents(
+        samples.astype(np.int32),
+        later.ravel()[found],
+        rows.astype(np.int16) + np.int16(first),
+        values,
+        ends,
+        thresholds,
+    )
 
 
 def passed(values: NDArray[np.float64], bars: NDArray[np.float64], *, strict: bool) -> NDArray[np.int64]:

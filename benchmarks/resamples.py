@@ -95,7 +95,7 @@ class RunningSums:
     ``samples[j]``. Point k has seen ``ends[k]`` events.
     """
 
-    samples: NDArray[np.int64]
+    samples: NDArray[np.int32]
     change: Changes
     ends: NDArray[np.int64]
     nodes: NDArray[np.int64]

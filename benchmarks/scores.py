@@ -105,7 +105,10 @@ class SignalScores:
 
         A sample has left by layer m exactly when this passes the threshold at m.
         """
-        return np.maximum.accumulate(self.permitted, axis=0)
+        extreme = self.permitted.copy()
+        for row in range(1, len(extreme)):  # several times faster than one accumulate down the columns
+            np.maximum(extreme[row - 1], extreme[row], out=extreme[row])
+        return extreme
 
     def passes(self, threshold: float) -> NDArray[np.bool_]:
         """Whether each score says exit, [layers - 1, samples]; False at layers that may not exit."""
