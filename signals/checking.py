@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -31,6 +32,17 @@ def points(signal: Subject) -> Iterator[ExitSignal]:
         yield from (signal(**{one.name: value}) for value in values if value != one.default)
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for torch: tensors this small are done long before a busy machine has woken a second one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def at_every_point(check: Callable[[ExitSignal], None]) -> Check:
     """Let a check of one instance take a class too, and report any error as a failure that names the instance."""
 
@@ -38,7 +50,8 @@ def at_every_point(check: Callable[[ExitSignal], None]) -> Check:
     def checked(signal: Subject) -> None:
         for point in points(signal):
             try:
-                check(point)
+                with one_thread():
+                    check(point)
             except Exception as error:
                 kind = "" if isinstance(error, CheckError) else f"{type(error).__name__}: "
                 raise CheckError(f"{point.text}: {kind}{error}") from error

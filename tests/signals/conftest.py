@@ -8,17 +8,16 @@ import torch
 from numpy.typing import NDArray
 
 from signals import Layer, Registry, load_registry
+from signals.checking import one_thread
 
 LayersOf = Callable[[NDArray[np.floating]], list[Layer]]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """The tensors here are tiny: on a busy machine several threads wait for each other far longer than they work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def quick() -> Iterator[None]:
+    """The tensors of these tests are as small as those of the checks."""
+    with one_thread():
+        yield
 
 
 def make_layers(logits: NDArray[np.floating]) -> list[Layer]:
