@@ -184,7 +184,12 @@ def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions)
             readings[question.at] = _within_loss(train, test, float(question.value), measure, weighted.test, marks)
         else:
             threshold = threshold_of(question.value, curves.whole(part.variant, "test").scores)
-            readings[question.at] = _at_threshold(test, threshold, test_weights[part.test])
+            whole = curves.whole(part.variant, "test")
+            at_threshold(whole, threshold)  # refuses a threshold that the signal cannot have
+            exits = exit_layers(whole.scores, threshold)
+            resampled = resampled_exits(exits, whole.outcomes, test_weights, part.test)
+            tally = tally_at(exits[part.test], test.outcomes)
+            readings[question.at] = PartReading(threshold, exits[part.test], tally, resampled)
     at_primary, at_rates, band = index[len(asked)], index[len(asked) + 1], index[len(asked) + 2 :]
     points = np.array([nearest_point(train, 1 / cost) for cost in questions.costs], dtype=np.int64)
     low, high = train.cost_range
@@ -210,24 +215,22 @@ def threshold_of(value: float | str, scores: SignalScores) -> float:
 
 
 def final_tally(outcomes: Outcomes, weights: Weights, rows: NDArray[np.bool_]) -> Tally:
-    """The resampled sums of the last layer's answers, each [resamples]."""
-    return resampled_exits(np.full(outcomes.samples, outcomes.depth)[rows], outcomes.take(rows), weights[rows])
+    """The resampled sums of the last layer's answers over some samples (a mask), each [resamples]."""
+    return resampled_exits(np.full(outcomes.samples, outcomes.depth), outcomes, weights, rows)
 
 
-def resampled_exits(exits: NDArray[np.int64], outcomes: Outcomes, weights: Weights) -> Tally:
-    """The resampled sums for fixed exits [samples], each [resamples], float64."""
+def resampled_exits(
+    exits: NDArray[np.int64], outcomes: Outcomes, weights: Weights, rows: NDArray[np.bool_] | None = None
+) -> Tally:
+    """The resampled sums for fixed exits [samples], each [resamples], float64; ``rows`` is a mask of samples."""
     columns = np.arange(outcomes.samples)
-
-    def summed(worth: NDArray[Any]) -> NDArray[np.float64]:
-        return np.asarray(worth.astype(np.float32) @ weights, dtype=np.float64)
-
-    return Tally(
-        outcomes.depth,
-        summed(np.ones(outcomes.samples)),
-        summed(exits),
-        positives=None if outcomes.positive is None else summed(outcomes.positive),
-        **{name: summed(truth[exits - 1, columns]) for name, truth in outcomes.counted.items()},
-    )
+    worths: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples), "layers": exits}
+    worths |= {name: truth[exits - 1, columns] for name, truth in outcomes.counted.items()}
+    if outcomes.positive is not None:
+        worths["positives"] = outcomes.positive
+    stacked = np.stack(list(worths.values())).astype(np.float32)
+    sums = (stacked if rows is None else stacked * rows) @ weights
+    return Tally(outcomes.depth, **dict(zip(worths, sums.astype(np.float64), strict=True)))
 
 
 def _at_speed_up(train: Curve, test: Curve, speed_up: float, resampled: Tally) -> PartReading:
@@ -265,14 +268,6 @@ def _within_loss(
         return PartReading(float("nan"), None, found.tally, resampled, found.status, found.reason)
     exits = exit_layers(test.scores, found.threshold)
     return PartReading(found.threshold, exits, tally_at(exits, test.outcomes), resampled, found.status, found.reason)
-
-
-def _at_threshold(test: Curve, threshold: float, weights: Weights) -> PartReading:
-    at_threshold(test, threshold)  # refuses a threshold that the signal cannot have
-    exits = exit_layers(test.scores, threshold)
-    return PartReading(
-        threshold, exits, tally_at(exits, test.outcomes), resampled_exits(exits, test.outcomes, weights)
-    )
 
 
 def _rates(

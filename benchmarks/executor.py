@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -22,6 +23,8 @@ from typing import Any, Protocol
 from exitbench.errors import InputError
 
 DONE = "done.json"
+LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+"""Where the libraries below numpy and torch look for their number of threads."""
 
 
 class Unit(Protocol):
@@ -61,7 +64,7 @@ def perform(unit: Unit) -> Failure | None:
         temporary.replace(unit.folder / DONE)
     except InputError as error:
         return Failure(unit.label, str(error))
-    except Exception as error:  # noqa: BLE001 - whatever a plug-in raises must not stop the other units
+    except Exception as error:  # whatever a plug-in raises must not stop the other units
         return Failure(unit.label, f"{type(error).__name__}: {one_line(error)}")
     return None
 
@@ -75,13 +78,6 @@ def digest(values: Mapping[str, Any]) -> str:
     """A short name for a unit's folder: the same inputs, the same name."""
     text = json.dumps(values, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
-
-
-def quiet_threads() -> None:
-    """One thread per worker: the processes are the parallelism, and sums keep their order."""
-    import torch
-
-    torch.set_num_threads(1)
 
 
 class Workers:
@@ -117,8 +113,10 @@ class Workers:
 
     def _in_pool(self, units: Sequence[Unit], finished: Callable[[Unit], None]) -> dict[Path, Failure | None]:
         if self._pool is None:
+            for library in LIBRARIES:  # read by the children as they start: the processes are the parallelism
+                os.environ.setdefault(library, "1")
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=quiet_threads)
+            self._pool = ProcessPoolExecutor(self.jobs, mp_context=context)
         futures: dict[Future[Failure | None], Unit] = {self._pool.submit(perform, unit): unit for unit in units}
         outcomes: dict[Path, Failure | None] = {}
         for future in as_completed(futures):

@@ -51,7 +51,8 @@ def ranking_rows(blank: Row, ranking: Ranking, first_exit: int) -> list[Measured
     rows: list[Measured] = []
     reach = float(ndtri(0.975))
     for layer in range(1, ranking.layers + 1):
-        estimate = dis_estimate(ranking, layer)
+        here_only = one_layer(ranking, layer)
+        estimate = dis_estimate(here_only, 1)
         early = f"before layer {first_exit}, the first that may exit" if layer < first_exit else ""
         here = replace(blank, layer=layer, n=ranking.samples, status=estimate.status,
                        reason=joined(estimate.reason, early, blank.reason))  # fmt: skip
@@ -62,18 +63,18 @@ def ranking_rows(blank: Row, ranking: Ranking, first_exit: int) -> list[Measured
             )
         )  # fmt: skip
         defined = estimate.status != "undefined"
-        tied = float(ranking.tied_share[layer - 1]) if defined else np.nan
+        tied = float(here_only.tied_share[0]) if defined else np.nan
         rows.append(Measured(replace(here, measure="tied_share", value=tied)))
-        scored = bool(ranking.scored[layer - 1])
+        scored = bool(here_only.scored[0])
         errors = (
-            risk_influence(ranking.certainty[layer - 1], ranking.right[layer - 1], ranking.folds)
+            risk_influence(here_only.certainty[0], here_only.right[0], ranking.folds)
             if scored
             else (np.array([np.nan]), np.array([np.nan]))
         )
         for measure, values, influence in zip(
-            ("aurc", "excess_aurc"), (ranking.aurc, ranking.excess_aurc), errors, strict=True
+            ("aurc", "excess_aurc"), (here_only.aurc, here_only.excess_aurc), errors, strict=True
         ):
-            value, error = float(values[layer - 1]), float(np.linalg.norm(influence))
+            value, error = float(values[0]), float(np.linalg.norm(influence))
             # AURC exists wherever there are scores, also at a layer that makes no error at all.
             status = here.status if estimate.status != "undefined" else ("unreliable" if scored else "undefined")
             rows.append(
@@ -83,6 +84,11 @@ def ranking_rows(blank: Row, ranking: Ranking, first_exit: int) -> list[Measured
                 )
             )  # fmt: skip
     return rows
+
+
+def one_layer(ranking: Ranking, layer: int) -> Ranking:
+    """The ranking at one layer (from 1) only, so that nothing is computed for the others."""
+    return Ranking(ranking.certainty[layer - 1 : layer], ranking.right[layer - 1 : layer], ranking.folds)
 
 
 def reading_rows(blank: Row, reading: MergedReading, samples: Samples) -> list[Measured]:

@@ -37,7 +37,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,9 @@ class Row:
 
 def rows_table(rows: Iterable[Row]) -> pa.Table:
     """Rows as a table of ``results.parquet``; a NaN stays NaN, an absent threshold or flag is null."""
-    return table_of("results", [asdict(row) for row in rows])
+    listed = list(rows)
+    columns = {name: [getattr(row, name) for row in listed] for name in SCHEMAS["results"].names}
+    return pa.table(columns, schema=SCHEMAS["results"])
 
 
 def table_of(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -10,6 +10,7 @@ import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ from benchmarks import pictures
 from benchmarks.adjust import against_best, holm
 from benchmarks.bounds import final_layer, fixed_layer, oracle, random_at
 from benchmarks.configuration import resampled_exits
-from benchmarks.delong import dis_difference, two_sided
+from benchmarks.delong import two_sided
 from benchmarks.intervals import difference
-from benchmarks.measures import Measured, speed_up_text, tally_rows, with_interval
+from benchmarks.measures import Measured, one_layer, speed_up_text, tally_rows, with_interval
 from benchmarks.operating import area_below
 from benchmarks.protocols import fold_numbers
 from benchmarks.ranking import Ranking
@@ -42,6 +43,9 @@ from benchmarks.scored import ScoredCache
 from benchmarks.settings import Settings
 from benchmarks.stage_measures import protocol_parts, weights_of
 from benchmarks.status import Difference
+
+INFLUENCES = ("dis", "aurc", "excess_aurc")
+"""Measures of one layer, whose errors come from influence values."""
 
 Question = tuple[str, int | None, str, str]
 """The columns ``at``, ``layer``, ``decisions`` and ``measure``."""
@@ -62,6 +66,18 @@ class Compared:
     @property
     def name(self) -> tuple[str, str]:
         return self.signal, self.parameters
+
+    def influence(self, layer: int) -> dict[str, NDArray[np.float64]]:
+        """What each sample adds to the error of the measures of one layer, by measure, each [samples]."""
+        if layer not in self._influence:
+            ranking = one_layer(self.ranking, layer)
+            area, excess = risk_influence(ranking.certainty[0], ranking.right[0], ranking.folds)
+            self._influence[layer] = {"dis": ranking.influence(1), "aurc": area, "excess_aurc": excess}
+        return self._influence[layer]
+
+    @cached_property
+    def _influence(self) -> dict[int, dict[str, NDArray[np.float64]]]:
+        return {}
 
 
 def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], settings: Settings) -> None:
@@ -257,17 +273,11 @@ def pair_row(
 
 
 def tested(a: Compared, b: Compared, row_a: Row, row_b: Row) -> Difference:
-    """The paired difference of two entries in one column: DeLong, influence values, or the bootstrap."""
+    """The paired difference of two entries in one column: DeLong and influence values, or the bootstrap."""
     layer, measure = row_a.layer, row_a.measure
-    if measure == "dis" and layer is not None:
-        return dis_difference(a.ranking, b.ranking, layer)
-    if measure in ("aurc", "excess_aurc") and layer is not None:
-        which = 0 if measure == "aurc" else 1
-        mine, theirs = (
-            risk_influence(one.ranking.certainty[layer - 1], one.ranking.right[layer - 1], one.ranking.folds)[which]
-            for one in (a, b)
-        )
-        return normal_difference(row_a.value - row_b.value, float(np.linalg.norm(mine - theirs)))
+    if measure in INFLUENCES and layer is not None:
+        error = float(np.linalg.norm(a.influence(layer)[measure] - b.influence(layer)[measure]))
+        return normal_difference(row_a.value - row_b.value, error)
     question = question_of(row_a)
     return difference(row_a.value, row_b.value, a.resampled[question], b.resampled[question])
 

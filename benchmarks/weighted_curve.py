@@ -65,29 +65,41 @@ def exits_after(curve: Curve, events: int) -> NDArray[np.int64]:
 
 
 def weighted_sums(
-    curve: Curve, marks: NDArray[np.int64], worth: NDArray[Any], weights: Weights, rows: NDArray[np.bool_] | None = None
-) -> NDArray[np.float32]:
-    """Sums over samples of ``worth`` [layers, samples] at the exit layer, [marks, resamples].
+    curve: Curve,
+    marks: NDArray[np.int64],
+    worths: Sequence[NDArray[Any]],
+    weights: Weights,
+    rows: NDArray[np.bool_] | None = None,
+    totals: Sequence[NDArray[Any]] = (),
+) -> tuple[list[NDArray[np.float32]], NDArray[np.float32]]:
+    """Sums over samples of each worth [layers, samples] at the exit layer, [marks, resamples], and of ``totals``.
 
-    Mark j has seen the first ``marks[j]`` events (never falling); ``rows`` restricts the sum to a mask of samples.
+    Mark j has seen the first ``marks[j]`` events (never falling); ``rows`` restricts sums to a mask of samples.
+    ``totals`` [samples] do not depend on exits and give [totals, resamples].
     """
     events = curve.events
     start, stop = int(marks[0]), int(marks[-1])
-    samples = events.samples[start:stop]
-    change = worth[events.earlier[start:stop] - 1, samples] - worth[events.later[start:stop] - 1, samples]
-    counted = change != 0
+    samples, earlier, later = (one[start:stop] for one in (events.samples, events.earlier, events.later))
+    width = curve.outcomes.samples
+    exits = exits_after(curve, start)
+    # One pass over the weights for everything that stands at the first mark: memory, not arithmetic, is the cost.
+    fixed = np.stack([worth[exits - 1, np.arange(width)] for worth in worths] + list(totals)).astype(np.float32)
     if rows is not None:
-        counted &= rows[samples]
-    positions = np.flatnonzero(counted)
-    ends = np.searchsorted(positions, marks - start)
-    shape = (len(marks), curve.outcomes.samples)
-    matrix = csr_array(
-        (change[positions].astype(np.float32), samples[positions], np.concatenate([[0], ends])), shape=shape
-    )
-    sums: NDArray[np.float32] = matrix @ weights
-    first = worth[exits_after(curve, start) - 1, np.arange(shape[1])].astype(np.float32)
-    sums[0] += (first if rows is None else np.where(rows, first, np.float32(0))) @ weights
-    return np.cumsum(sums, axis=0, out=sums)
+        fixed *= rows
+    at_start: NDArray[np.float32] = fixed @ weights
+    found = []
+    for worth, first in zip(worths, at_start, strict=False):
+        change = worth[earlier - 1, samples] - worth[later - 1, samples]
+        counted = change != 0
+        if rows is not None:
+            counted &= rows[samples]
+        positions = np.flatnonzero(counted)
+        ends = np.concatenate([[0], np.searchsorted(positions, marks - start)])
+        entries = (change[positions].astype(np.float32), samples[positions], ends)
+        sums: NDArray[np.float32] = csr_array(entries, shape=(len(marks), width)) @ weights
+        sums[0] += first
+        found.append(np.cumsum(sums, axis=0, out=sums))
+    return found, at_start[len(worths) :]
 
 
 def weighted_tally(
@@ -98,19 +110,13 @@ def weighted_tally(
     if outcomes.depth * outcomes.samples * 2 >= LARGEST_EXACT:
         raise InputError(f"expected at most {LARGEST_EXACT // 2 // outcomes.depth} samples, found {outcomes.samples}")
     layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int8)[:, None], outcomes.samples, axis=1)
-    chosen = np.ones(outcomes.samples, dtype=np.float32) if rows is None else rows.astype(np.float32)
-    counted = {
-        name: weighted_sums(curve, marks, truth.astype(np.int8), weights, rows)
-        for name, truth in outcomes.counted.items()
-    }
-    positives = None if outcomes.positive is None else (chosen * outcomes.positive) @ weights
-    return Tally(
-        outcomes.depth,
-        np.asarray(chosen @ weights),
-        weighted_sums(curve, marks, layers, weights, rows),
-        positives=positives,
-        **counted,
-    )
+    counted = outcomes.counted
+    worths = [layers, *(truth.astype(np.int8) for truth in counted.values())]
+    everybody = np.ones(outcomes.samples, dtype=np.int8)
+    totals = [everybody] if outcomes.positive is None else [everybody, outcomes.positive]
+    sums, whole = weighted_sums(curve, marks, worths, weights, rows, totals)
+    positives = None if outcomes.positive is None else whole[1]
+    return Tally(outcomes.depth, whole[0], sums[0], positives=positives, **dict(zip(counted, sums[1:], strict=True)))
 
 
 def without(whole: Tally, part: Tally) -> Tally:
@@ -140,10 +146,11 @@ def nearest_marks(tally: Tally, speed_ups: NDArray[np.float64]) -> NDArray[np.in
     """The mark with the speed-up nearest to each one wanted, the faster of two equally near, [wanted, resamples]."""
     marks, resamples = tally.layers.shape
     wanted = tally.depth * np.asarray(tally.samples, dtype=np.float64) / speed_ups[:, None]
-    rising = np.ascontiguousarray(-tally.layers.T)
+    rising = np.ascontiguousarray(-tally.layers.T, dtype=np.float64)
+    bars = np.ascontiguousarray(-wanted.T)
     enough = np.empty(wanted.shape, dtype=np.int64)
     for column in range(resamples):  # the first mark whose sum of exit layers is small enough
-        enough[:, column] = np.searchsorted(rising[column], -wanted[:, column])
+        enough[:, column] = rising[column].searchsorted(bars[column])
     faster = np.minimum(enough, marks - 1)
     slower = np.maximum(faster - 1, 0)
     speed = gather(tally, faster).speed_up
@@ -179,16 +186,16 @@ def weighted_rates(
     low, high = int(index.min()), int(index.max())
     bars = -scores.sign * thresholds[low : high + 1]
     side = "right" if scores.strict else "left"
-    counted = np.flatnonzero(rows)
-    weights = weights[counted]
-    right = outcomes.correct[:-1, counted]
-    asked = scores.permitted[:, counted]
+    right, asked = outcomes.correct[:-1], scores.permitted
+    if not rows.all():
+        counted = np.flatnonzero(rows)
+        weights, right, asked = weights[counted], right[:, counted], asked[:, counted]
     cell = np.searchsorted(bars, -asked.ravel(), side=side).reshape(asked.shape)
     first = scores.first_exit_layer - 1
-    wrong_exits, right_exits = np.zeros((2, len(right), weights.shape[1]))
-    always = cell == 0
-    wrong_exits[first:] = (always & ~right[first:]).astype(np.float32) @ weights
-    right_exits[first:] = (always & right[first:]).astype(np.float32) @ weights
+    always = np.zeros(right.shape, dtype=bool)
+    always[first:] = cell == 0
+    summed = np.concatenate([always & ~right, always & right, ~right, right]).astype(np.float32) @ weights
+    wrong_exits, right_exits, wrong_decisions, right_decisions = summed.reshape(4, len(right), -1).astype(np.float64)
     for layer in range(len(asked)):
         sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))
         drawn = weights[sometimes]
@@ -197,8 +204,6 @@ def weighted_rates(
         exits = np.stack([~truth, truth]).astype(np.float32) @ drawn
         wrong_exits[first + layer] += exits[0]
         right_exits[first + layer] += exits[1]
-    right_decisions = (right.astype(np.float32) @ weights).astype(np.float64)
-    wrong_decisions = ((~right).astype(np.float32) @ weights).astype(np.float64)
     return RateTally(wrong_exits, wrong_decisions, right_decisions - right_exits, right_decisions)
 
 
@@ -215,9 +220,7 @@ def reached_tally(
     exits_right[-1] = exits_wrong[-1] = 0
     columns = np.arange(len(index))
 
-    def summed(worth: NDArray[np.int8]) -> NDArray[np.float64]:
-        sums = weighted_sums(curve, marks[low : high + 1], worth, weights, rows)
-        return sums[index - low, columns].astype(np.float64)
-
-    rights = summed(asked_right)
-    return RateTally(summed(exits_wrong), summed(asked - asked_right), rights - summed(exits_right), rights)
+    worths = [exits_wrong, asked - asked_right, exits_right, asked_right]
+    sums, _ = weighted_sums(curve, marks[low : high + 1], worths, weights, rows)
+    wrong, wrong_asked, rights, rights_asked = (one[index - low, columns].astype(np.float64) for one in sums)
+    return RateTally(wrong, wrong_asked, rights_asked - rights, rights_asked)

@@ -1,0 +1,138 @@
+"""For notebooks: a cache and some signals in, plain objects and pandas frames out.
+
+>>> import tempfile
+>>> from exitbench.cache import synthetic_cache
+>>> with tempfile.TemporaryDirectory() as folder:
+...     cache = synthetic_cache(folder + "/demo", rows=200, layers=4)
+...     found = evaluate(cache, ["deebert", "cap[alpha=0.1|1]"], protocols=["in-sample"], speed_ups=[1.5], resamples=50)
+>>> rows = found.results
+>>> len(rows[(rows.measure == "dis") & (rows.signal == "deebert")])
+3
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.curve import Curve, trade_off_curve
+from benchmarks.results import SCHEMAS, check_unique
+from benchmarks.scored import ScoredCache, signal_scores
+from benchmarks.scoring import score
+from benchmarks.settings import Settings
+from benchmarks.stage_measures import write_measures
+from benchmarks.stage_pairs import write_pairs
+from benchmarks.stage_scores import describe, write_scores
+from benchmarks.task_score import Outcomes
+from exitbench.cache import Cache
+from exitbench.errors import InputError
+from signals.contract import ExitSignal
+from signals.registry import load_registry
+
+Signal = str | ExitSignal
+"""A signal as a text (also a grid), or as an object: one of your own need not be registered."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The tables of :mod:`benchmarks.results` for one cache, as pandas frames."""
+
+    results: pd.DataFrame
+    pairs: pd.DataFrame
+    curves: pd.DataFrame
+    samples: pd.DataFrame
+    histograms: pd.DataFrame
+    risk_coverage: pd.DataFrame
+
+
+def opened(cache: Cache | str | Path) -> Cache:
+    """The cache itself, or the one at a path."""
+    return cache if isinstance(cache, Cache) else Cache(cache)
+
+
+def made(signals: Sequence[Signal], directories: Sequence[Path | str] = ()) -> list[list[ExitSignal]]:
+    """The configurations of each entry."""
+    if isinstance(signals, str):
+        raise InputError(f"expected a list of signals, found the text {signals!r}; write [{signals!r}]")
+    registry = load_registry(directories)
+    return [[one] if isinstance(one, ExitSignal) else registry.expand(one) for one in signals]
+
+
+def outcomes_of(cache: Cache) -> Outcomes:
+    """What every layer's answer is worth on this cache, [layers, samples]."""
+    return Outcomes.of(cache.predictions(), cache.labels, 1 if cache.manifest.task.metric == "f1" else None)
+
+
+def replay(cache: Cache | str | Path, signal: Signal, *, fit_on: Cache | str | Path | None = None) -> Curve:
+    """Every operating point of one signal on a cache, exactly: thresholds, speed-ups, scores, exit layers."""
+    source = opened(cache)
+    (one,) = made([signal])[0] if not isinstance(signal, str) else [load_registry().make(signal)]
+    facts = describe(one, source.layers)
+    if facts.problem:
+        raise InputError(f"signal {one.text} on {source.name}: {facts.problem}")
+    values = score(source, one, fit_on=None if fit_on is None else opened(fit_on))
+    return trade_off_curve(signal_scores(facts, values), outcomes_of(source))
+
+
+def evaluate(
+    cache: Cache | str | Path,
+    signals: Sequence[Signal],
+    *,
+    protocols: Sequence[str] = ("in-sample", "cross-fit"),
+    calibration: Cache | str | Path | None = None,
+    speed_ups: Sequence[float] = (2.0, 3.0, 4.0),
+    primary_speed_up: float = 2.0,
+    rates_speed_up: float = 4.0,
+    losses: Sequence[float] = (0.5, 1.0),
+    thresholds: Mapping[str, Sequence[float | str]] | None = None,
+    resamples: int = 1000,
+    folds: int = 5,
+    seed: int = 0,
+    signals_dirs: Sequence[Path | str] = (),
+) -> Evaluation:
+    """All measures, intervals and comparisons of some signals on one cache.
+
+    ``signals`` are texts, grids or signal objects; ``calibration`` is what the protocol ``held-out`` chooses on.
+    Raises InputError for the first signal that cannot be evaluated.
+    """
+    settings = Settings(
+        speed_ups=tuple(speed_ups),
+        primary_speed_up=primary_speed_up,
+        protocols=tuple(protocols),
+        resamples=resamples,
+        seed=seed,
+        folds=folds,
+        losses=tuple(losses),
+        rates_speed_up=rates_speed_up,
+        thresholds={name: tuple(given) for name, given in (thresholds or {}).items()},
+    )
+    entries = made(signals, signals_dirs)
+    configurations = list({one.text: one for entry in entries for one in entry}.values())
+    position = {one.text: number for number, one in enumerate(configurations)}
+    groups: dict[str, list[tuple[int, ...]]] = {}
+    for entry in entries:
+        groups.setdefault(entry[0].name, []).append(tuple(position[one.text] for one in entry))
+    with tempfile.TemporaryDirectory(prefix="exitbench-") as name:
+        root = Path(name)
+        folders = [root / f"measures-{number}" for number in range(len(groups))]
+        for folder in (root / "scores", root / "pairs", *folders):
+            folder.mkdir()
+        write_scores(
+            root / "scores", opened(cache), configurations, settings, None if calibration is None else opened(calibration)
+        )
+        scored = ScoredCache(root / "scores")
+        for folder, group in zip(folders, groups.values(), strict=True):
+            write_measures(folder, scored, group, settings)
+        write_pairs(root / "pairs", scored, folders, settings)
+        tables = {}
+        for table in SCHEMAS:
+            holders = [root / "pairs"] if table in ("results", "pairs") else folders
+            tables[table] = pa.concat_tables([pq.read_table(folder / f"{table}.parquet") for folder in holders])
+        check_unique(tables["results"])
+        return Evaluation(**{table: found.to_pandas() for table, found in tables.items()})
