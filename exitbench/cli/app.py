@@ -13,6 +13,8 @@ import typer
 from exitbench.errors import InputError
 
 VERBS = {
+    "run": "Run",
+    "threshold": "Run",
     "list": "Look around",
     "score": "Signals",
     "new-signal": "Signals",
@@ -24,6 +26,7 @@ VERBS = {
     "train": "Models",
     "collect": "Models",
     "infer": "Models",
+    "cost": "Models",
 }
 """Every verb in the order of the help page, with its heading; ``list`` lives in ``list_.py`` and so on."""
 
