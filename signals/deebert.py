@@ -12,7 +12,7 @@ script leaves on ``<=``, its package on ``<``; here it is ``<`` for both forms, 
 
 Precision: with two classes entropy is a function of the margin ``|l_1 - l_2|`` alone. It keeps its full float64
 precision for confident answers. For undecided ones ``H`` is flat, ``ln 2 - margin^2 / 8``: two margins whose
-squares differ by less than about 1e-14 can tie here and not in ``right-tool``.
+squares differ by less than about 1e-14 are not told apart here, though ``right-tool`` does.
 """
 
 import math

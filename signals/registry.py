@@ -11,7 +11,6 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
-import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -93,11 +92,10 @@ def load_registry(directories: Sequence[Path | str] = ()) -> Registry:
     """All signals of this package, of each directory given, and of installed packages."""
     registry = Registry()
     read: set[Path] = set()
-    for module in pkgutil.iter_modules(signals.__path__):
-        path = Path(signals.__path__[0]) / f"{module.name}.py"
+    for path in signal_files(Path(signals.__path__[0])):
         read.add(path.resolve())
         # Most modules of the package support the signals and define none; a directory of signals has no such excuse.
-        load = partial(importlib.import_module, f"signals.{module.name}")
+        load = partial(importlib.import_module, f"signals.{path.stem}")
         _collect(registry, str(path), load, none_is_fine=True)
     for directory in map(Path, directories):
         if not directory.is_dir():

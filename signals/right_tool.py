@@ -16,9 +16,9 @@ found in ``ln T`` between T = 0.05 and T = 100. When the calibration samples are
 has no minimum (T would go to 0) and the lower bound is taken; when a layer is worse than guessing, the upper one.
 When all logits are equal every T is as good, and T = 1 is taken.
 
-Precision: near 1 float64 steps by 1.1e-16. Scores of two classes never come in the wrong order, but two
-margins near 30 tie when they are closer than about 1e-3 (near 25, 1e-5; below 20, none that float32 can tell apart
-by a millionth). Entropy tells those apart.
+Precision: next to 1 float64 steps by 1.1e-16. Scores of two classes never come in the wrong order, but two margins
+near 30 tie when they are closer than about 1e-3, and near 25 when closer than 1e-5; below 22 no two margins of float32
+logits tie. Entropy tells all of them apart.
 """
 
 import dataclasses

@@ -1,0 +1,63 @@
+"""Scoring all signals together costs one pass: each layer is read once, its softmax made once, no feature touched."""
+
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.scoring import score, score_all
+from exitbench.cache import Cache, compact, synthetic_cache
+from signals import Registry
+from signals.contract import LogitReadings
+
+EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each layer's logits and features are read, and a log-softmax is made."""
+    calls: Counter[str] = Counter()
+    for name in ("logits", "features"):
+        real = getattr(Cache, name)
+
+        def counting(self, layer, *rest, _real=real, _name=name, **named):
+            calls[f"{_name} {layer}"] += 1
+            return _real(self, layer, *rest, **named)
+
+        monkeypatch.setattr(Cache, name, counting)
+    made = LogitReadings.__dict__["log_probabilities"].func
+
+    def counting_softmax(self):
+        calls["softmax"] += 1
+        return made(self)
+
+    counting_property = cached_property(counting_softmax)
+    counting_property.__set_name__(LogitReadings, "log_probabilities")
+    monkeypatch.setattr(LogitReadings, "log_probabilities", counting_property)
+    return calls
+
+
+def test_all_eight_read_each_layers_logits_once_and_no_feature(
+    tmp_path: Path, registry: Registry, counted: Counter[str]
+) -> None:
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=50, layers=6))
+    score_all(cache, [registry.make(name) for name in EIGHT])
+    assert counted == {**{f"logits {layer}": 1 for layer in range(1, 6)}, "softmax": 5}
+
+
+def test_a_compact_cache_gives_the_scores_of_the_whole_one(tmp_path: Path, registry: Registry) -> None:
+    whole = Cache(synthetic_cache(tmp_path / "whole", rows=50, layers=6))
+    compact(tmp_path / "whole", tmp_path / "compact")
+    small = Cache(tmp_path / "compact")
+    assert not small.has_features
+    for name in EIGHT:
+        np.testing.assert_array_equal(score(small, registry.make(name)), score(whole, registry.make(name)))
+
+
+def test_together_and_apart_the_scores_are_the_same(tmp_path: Path, registry: Registry) -> None:
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=50, layers=6, classes=3))
+    signals = [registry.make(name) for name in EIGHT]
+    for signal, found in zip(signals, score_all(cache, signals), strict=True):
+        np.testing.assert_array_equal(found, score(cache, signal))
