@@ -210,3 +210,11 @@ def test_nodes_hold_few_events_between_them_or_no_point(monkeypatch):
 def test_weights_must_belong_to_the_samples():
     with pytest.raises(InputError, match="expected weights for 23 samples, found 9"):
         ResampledCurve(random_case(3, samples=23).curve, Resamples.of(np.arange(9), 0, 5))
+
+
+def test_of_two_equally_near_points_every_resample_reads_the_faster_one():
+    one = SignalScores(np.full((1, 1), 0.5), "<")
+    curve = trade_off_curve(one, Outcomes(np.ones((2, 1), dtype=bool)))
+    drawn_once = ResampledCurve(curve, Resamples(np.array([[1, 3]], dtype=np.uint8)))
+    assert drawn_once.matched(1.5).speed_up.tolist() == [2.0, 2.0]
+    assert drawn_once.matched(1.499).speed_up.tolist() == [1.0, 1.0]
