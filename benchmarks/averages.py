@@ -86,11 +86,13 @@ def columns_of(rows: Sequence[Row], protocol: str, caches: Sequence[str], metric
     return [(signal, parameters, question, given) for (signal, parameters, question), given in found.items()]
 
 
-def mean_rows(place: Mapping[str, str], column: Column, caches: Sequence[str], metrics: Metrics) -> list[Row]:
+def mean_rows(place: Mapping[str, Any], column: Column, caches: Sequence[str], metrics: Metrics) -> list[Row]:
     """The average of one column, blank when a cache has no value that counts."""
     signal, parameters, (at, layer, decisions, measure), given = column
     blank = Row(**place, signal=signal, parameters=parameters, at=at, layer=layer, decisions=decisions, measure=measure)
-    counts = {cache: row for cache, row in given.items() if row.status in ("ok", "unreliable") and not np.isnan(row.value)}
+    counts = {
+        cache: row for cache, row in given.items() if row.status in ("ok", "unreliable") and not np.isnan(row.value)
+    }
     missing = [cache for cache in caches if cache not in counts]
     if missing:
         return [replace(blank, status="undefined", reason=f"no reading for {', '.join(missing)}")]
@@ -115,7 +117,7 @@ def meaning(measure: str, caches: Sequence[str], metrics: Metrics) -> str:
 
 
 def compare_means(
-    place: Mapping[str, str],
+    place: Mapping[str, Any],
     means: Sequence[Row],
     caches: Sequence[str],
     pairs: Sequence[Mapping[str, Any]],

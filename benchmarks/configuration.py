@@ -8,6 +8,7 @@ be made afterwards, part by part and resample by resample, before anything is me
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.curve import Curve, trade_off_curve
-from benchmarks.operating import ROUNDING, at_threshold, matched, nearest_point, within_loss
+from benchmarks.operating import MATCH_TOLERANCE, ROUNDING, at_threshold, matched, nearest_point, within_loss
 from benchmarks.protocols import Part
 from benchmarks.rates import RateTally, rates_at_threshold
 from benchmarks.replay import exit_layers
@@ -24,7 +25,7 @@ from benchmarks.scored import PLAIN, ScoredCache, Side
 from benchmarks.scores import SignalScores
 from benchmarks.status import Status
 from benchmarks.suite import MEDIAN
-from benchmarks.task_score import Outcomes, Tally, tally_at
+from benchmarks.task_score import Measure, Outcomes, Tally, tally_at
 from benchmarks.weighted_curve import (
     Weights,
     gather,
@@ -84,7 +85,8 @@ class PartRates:
 class PartResult:
     """Everything about one configuration in one part.
 
-    ``primary`` is the training score that a choice looks at, ``primary_resampled`` [resamples]; the band has
+    ``primary`` is the training score that a choice looks at (NaN where the signal never gets near that speed-up),
+    ``primary_resampled`` [resamples]; the band has
     sums [costs] and [costs, resamples] and says which costs the signal ``reaches``; ``certainty`` is
     [layers - 1, test samples].
     """
@@ -144,7 +146,7 @@ class ConfigurationCurves:
         return WeightedPart(thresholds, marks, without(self._all(part.variant, marks), fold), fold)
 
     def _all(self, variant: str, marks: NDArray[np.int64]) -> Tally:
-        key = (variant if self.learns else PLAIN, "test")
+        key: tuple[str, Side] = (variant if self.learns else PLAIN, "test")
         if key not in self._whole:
             self._whole = {key: weighted_tally(self.whole(variant, "test"), marks, self.weights["test"])}
         return self._whole[key]
@@ -195,8 +197,8 @@ def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions)
     low, high = train.cost_range
     costs = np.array(questions.costs)
     return PartResult(
-        primary=matched(train, questions.primary).score(measure),
-        primary_resampled=gather(weighted.train, at_primary).score(measure),
+        primary=matched_score(train, questions.primary, measure),
+        primary_resampled=resampled_matched_score(gather(weighted.train, at_primary), questions.primary, measure),
         readings=readings,
         rates=_rates(curves, part, train, test, weighted, questions.rates_at, at_rates),
         band=test.tally[test.points_at(train.thresholds[points])],
@@ -204,6 +206,18 @@ def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions)
         reaches=(costs >= low - ROUNDING) & (costs <= high + ROUNDING),
         certainty=test.scores.certainty,
     )
+
+
+def matched_score(curve: Curve, speed_up: float, measure: Measure) -> float:
+    """The score at a speed-up, NaN for a signal that is never near it: it has no score there to be chosen for."""
+    found = matched(curve, speed_up)
+    return found.score(measure) if found.status == "ok" else float("nan")
+
+
+def resampled_matched_score(tally: Tally, speed_up: float, measure: Measure) -> NDArray[np.float64]:
+    """The same in every resample, [resamples]."""
+    near = np.abs(tally.speed_up - speed_up) <= MATCH_TOLERANCE * speed_up
+    return np.where(near, tally.score(measure), np.nan)
 
 
 def threshold_of(value: float | str, scores: SignalScores) -> float:
@@ -255,15 +269,13 @@ def _randomised_elsewhere(train: Curve, test: Curve, speed_up: float) -> Tally:
 
 
 def _within_loss(
-    train: Curve, test: Curve, loss: float, measure: Any, sums: Tally, marks: NDArray[np.int64]
+    train: Curve, test: Curve, loss: float, measure: Measure, sums: Tally, marks: NDArray[np.int64]
 ) -> PartReading:
     found = within_loss(train, loss, measure)
     resampled = gather(sums, np.maximum(marks, 0))
-    none = marks < 0
-    if none.any():
-        nan = np.where(none, np.nan, 1.0)
-        resampled = Tally(resampled.depth, resampled.samples, resampled.layers * nan, resampled.correct * nan,
-                          *(None if one is None else one * nan for one in (resampled.hits, resampled.flagged, resampled.positives)))  # fmt: skip
+    here = np.where(marks < 0, np.nan, 1.0)  # both scores and the speed-up rest on one of these two
+    hits = None if resampled.hits is None else resampled.hits * here
+    resampled = dataclasses.replace(resampled, samples=resampled.samples * here, hits=hits)
     if found.status == "undefined":
         return PartReading(float("nan"), None, found.tally, resampled, found.status, found.reason)
     exits = exit_layers(test.scores, found.threshold)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from benchmarks.curve import Curve, trade_off_curve
 from benchmarks.results import SCHEMAS, check_unique
@@ -124,7 +124,11 @@ def evaluate(
         for folder in (root / "scores", root / "pairs", *folders):
             folder.mkdir()
         write_scores(
-            root / "scores", opened(cache), configurations, settings, None if calibration is None else opened(calibration)
+            root / "scores",
+            opened(cache),
+            configurations,
+            settings,
+            None if calibration is None else opened(calibration),
         )
         scored = ScoredCache(root / "scores")
         for folder, group in zip(folders, groups.values(), strict=True):

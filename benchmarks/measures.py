@@ -6,6 +6,7 @@ A row may come with its resamples, which stage three needs for paired tests: :cl
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from benchmarks.rates import RateTally
 from benchmarks.results import Row
 from benchmarks.risk_error import risk_influence
 from benchmarks.scored import Samples
-from benchmarks.task_score import Tally, verdict
+from benchmarks.task_score import Measure, Tally, verdict
 
 Resampled = NDArray[np.float64]
 
@@ -32,7 +33,9 @@ class Measured:
     resampled: Resampled | None = None
 
 
-def measured_all(blank: Row, merged: Merged, samples: Samples, rates_speed_up: float, first_exit: int) -> list[Measured]:
+def measured_all(
+    blank: Row, merged: Merged, samples: Samples, rates_speed_up: float, first_exit: int
+) -> list[Measured]:
     """Every number of one entry; ``blank`` has the key columns that all rows share, and the entry's own reason."""
     found = ranking_rows(blank, merged.ranking(samples.outcomes.correct[:-1]), first_exit)
     for at in merged.questions:
@@ -77,12 +80,9 @@ def ranking_rows(blank: Row, ranking: Ranking, first_exit: int) -> list[Measured
             value, error = float(values[0]), float(np.linalg.norm(influence))
             # AURC exists wherever there are scores, also at a layer that makes no error at all.
             status = here.status if estimate.status != "undefined" else ("unreliable" if scored else "undefined")
-            rows.append(
-                Measured(
-                    replace(here, measure=measure, value=value, low=max(value - reach * error, 0.0) if scored else np.nan,
-                            high=value + reach * error, std_err=error, status=status)
-                )
-            )  # fmt: skip
+            low = max(value - reach * error, 0.0) if scored else np.nan
+            found = replace(here, measure=measure, value=value, low=low, high=value + reach * error)
+            rows.append(Measured(replace(found, std_err=error, status=status)))
     return rows
 
 
@@ -96,18 +96,18 @@ def reading_rows(blank: Row, reading: MergedReading, samples: Samples) -> list[M
     threshold = None if np.isnan(reading.threshold) else reading.threshold
     here = replace(blank, n=samples.size, threshold=threshold, reason=joined(reading.reason, blank.reason))
     if reading.status == "undefined":
-        names = ["speed_up", *samples.outcomes.measures, *(["max_speed_up"] if blank.at.startswith("loss=") else [])]
-        return [Measured(replace(here, measure=name, status="undefined", threshold=None)) for name in names]
+        blanks = ["speed_up", *samples.outcomes.measures, *(["max_speed_up"] if blank.at.startswith("loss=") else [])]
+        return [Measured(replace(here, measure=name, status="undefined", threshold=None)) for name in blanks]
     rows = tally_rows(here, reading.tally, reading.resampled, samples, reading.status)
     if blank.at.startswith("loss="):
         speed = next(one for one in rows if one.row.measure == "speed_up")
         rows.append(Measured(replace(speed.row, measure="max_speed_up"), speed.resampled))
     if reading.status == "unmatched" and reading.randomised is not None:
-        beside = replace(blank, n=samples.size, decisions="randomised", reason=joined(
-            "the expected value when randomising between the two neighbouring operating points", blank.reason))  # fmt: skip
-        for measure in ("speed_up", *samples.outcomes.measures):
-            value = reading.randomised.speed_up if measure == "speed_up" else reading.randomised.score(measure)
-            rows.append(Measured(replace(beside, measure=measure, value=float(value))))
+        how = "the expected value when randomising between the two neighbouring operating points"
+        beside = replace(blank, n=samples.size, decisions="randomised", reason=joined(how, blank.reason))
+        names: tuple[Measure | Literal["speed_up"], ...] = ("speed_up", *samples.outcomes.measures)
+        for measure in names:
+            rows.append(Measured(replace(beside, measure=measure, value=float(read(reading.randomised, measure)))))
     return rows
 
 
@@ -116,19 +116,23 @@ def tally_rows(
 ) -> list[Measured]:
     """Speed-up and task scores of one tally, with intervals where there are resamples."""
     rows = []
-    for measure in ("speed_up", *samples.outcomes.measures):
+    names: tuple[Measure | Literal["speed_up"], ...] = ("speed_up", *samples.outcomes.measures)
+    for measure in names:
         here = replace(blank, measure=measure, n=samples.size)
-        value = float(tally.speed_up if measure == "speed_up" else tally.score(measure))
+        value = float(read(tally, measure))
         if measure != "speed_up":
             said = verdict(tally, measure)
             if said.status != "ok":
                 rows.append(Measured(replace(here, status=said.status, reason=joined(said.reason, blank.reason))))
                 continue
-        draws = None
-        if resampled is not None:
-            draws = np.asarray(resampled.speed_up if measure == "speed_up" else resampled.score(measure))
+        draws = None if resampled is None else read(resampled, measure)
         rows.append(with_interval(here, value, draws, status))
     return rows
+
+
+def read(tally: Tally, measure: Measure | Literal["speed_up"]) -> NDArray[np.float64]:
+    """The speed-up or a task score of a tally, in its shape."""
+    return tally.speed_up if measure == "speed_up" else tally.score(measure)
 
 
 def with_interval(blank: Row, value: float, draws: Resampled | None, status: str = "ok") -> Measured:

@@ -87,6 +87,7 @@ class Merged:
         if status != "undefined":
             exits = np.zeros(len(self.parts[0].test), dtype=np.int64)
             for part, reading in zip(self.parts, found, strict=True):
+                assert reading.exits is not None
                 exits[part.test] = reading.exits
         randomised = [reading.randomised for reading in found]
         return MergedReading(
@@ -120,7 +121,7 @@ class Merged:
     @property
     def reaches(self) -> NDArray[np.bool_]:
         """The band's costs that every part reaches, [costs]."""
-        return np.logical_and.reduce([one.reaches for one in self._chosen])
+        return np.asarray(np.logical_and.reduce([one.reaches for one in self._chosen]))
 
     @cached_property
     def certainty(self) -> NDArray[np.float64]:

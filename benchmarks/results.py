@@ -42,8 +42,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.errors import InputError
 
@@ -207,6 +207,11 @@ class RunFiles:
             raise InputError(f"{file} has other columns than this version of exitbench writes; run again")
         frame: pd.DataFrame = table.to_pandas()
         return frame
+
+    def rows(self) -> list[Row]:
+        """``results.parquet`` as plain rows, an absent layer as ``None``."""
+        self.table("results")
+        return [Row(**row) for row in pq.read_table(self.path / "results.parquet").to_pylist()]
 
     @property
     def results(self) -> pd.DataFrame:

@@ -6,23 +6,21 @@ A folder with a ``run.json`` that says ``complete`` is finished; anything else i
 
 from __future__ import annotations
 
-import platform
+import hashlib
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from benchmarks.averages import CachePlace, averages
 from benchmarks.executor import Failure, Workers, digest, is_done, progress_bar
+from benchmarks.record import run_record
 from benchmarks.results import (
     SCHEMAS,
     Row,
@@ -37,13 +35,12 @@ from benchmarks.scored import grid_text
 from benchmarks.settings import Settings
 from benchmarks.suite import Suite
 from benchmarks.units import MeasureUnit, PairUnit, ScoreUnit, code_digest
-from exitbench.cache import Manifest, read_manifest
+from exitbench.cache import read_manifest
 from exitbench.errors import InputError
 from signals.contract import ExitSignal
 from signals.registry import Registry, load_registry
 
 UNITS = ".units"
-PACKAGES = ("exitbench", "numpy", "scipy", "torch", "pandas", "pyarrow", "safetensors")
 
 
 @dataclass(frozen=True)
@@ -140,7 +137,8 @@ def run_suite(
         for name, one in manifests.items()
     ]
     write_results(out, stages, places, plan.names)
-    record = run_record(plan, manifests, stages, failures) | {
+    record = run_record(suite, plan.entries, plan.names, manifests, stages.manifest_sha256, failures) | {
+        "signals_dirs": list(plan.directories),
         "command": command,
         "started": started.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 3),
@@ -179,11 +177,14 @@ def stages_of(plan: Plan, folder: Path) -> Stages:
         )  # fmt: skip
         own = tuple(
             MeasureUnit(
-                folder / f"measure-{digest(inputs | {'signal': name, 'texts': [[texts[n] for n in group] for group in groups]})}",
-                f"{path.name}: {name}", scored.folder, groups, plan.settings,
+                folder / f"measure-{digest(inputs | {'entries': [[texts[one] for one in group] for group in groups]})}",
+                f"{path.name}: {name}",
+                scored.folder,
+                groups,
+                plan.settings,
             )
             for name, groups in plan.groups.items()
-        )  # fmt: skip
+        )
         folders = tuple(unit.folder for unit in own)
         scores.append(scored)
         measures.append(own)
@@ -218,9 +219,7 @@ def perform_stages(stages: Stages, jobs: int) -> list[Failure]:
     return failures
 
 
-def write_results(
-    out: Path, stages: Stages, places: Sequence[CachePlace], entries: Sequence[tuple[str, str]]
-) -> None:
+def write_results(out: Path, stages: Stages, places: Sequence[CachePlace], entries: Sequence[tuple[str, str]]) -> None:
     """Put the units' tables together in the order of the suite, add averages, and write the parquet files."""
     tables: dict[str, list[pa.Table]] = {name: [table_of(name, [])] for name in SCHEMAS}
     for pair, own in zip(stages.pairs, stages.measures, strict=True):
@@ -243,65 +242,6 @@ def write_results(
         write_table(out / f"{name}.parquet", table)
 
 
-def run_record(
-    plan: Plan, manifests: Mapping[str, Manifest], stages: Stages, failures: Sequence[Failure]
-) -> dict[str, Any]:
-    """``run.json``: what was run, on what, with what, and what went wrong."""
-    suite = plan.suite
-    caches = {}
-    for (name, manifest), sha in zip(manifests.items(), stages.manifest_sha256, strict=True):
-        caches[name] = {
-            "manifest_sha256": sha, "model": manifest.model.name, "layers": manifest.model.layers,
-            "task": manifest.task.name, "split": manifest.split, "metric": manifest.task.metric,
-            "classes": list(manifest.task.classes), "rows": manifest.rows,
-            "table_layers": list(suite.layers_of(manifest.model.layers)),
-        }  # fmt: skip
-    described = [
-        {"signal": name, "parameters": parameters, "text": text, "title": entry[0].title,
-         "reference": asdict(entry[0].reference)}
-        for (name, parameters), text, entry in zip(plan.names, suite.signals, plan.entries, strict=True)
-    ]  # fmt: skip
-    depths = {manifest.model.layers for manifest in manifests.values()}
-    notes = [
-        f"{signal.text} is left out with {depth} layers: its first exit layer is {signal.first_exit_layer}"
-        for depth in sorted(depths)
-        for signal in plan.configurations
-        if signal.first_exit_layer > depth - 1
-    ]
-    return {
-        "schema": 1, "complete": not failures, "suite": suite.to_json(), "seed": suite.seed, "caches": caches,
-        "entries": described, "signals_dirs": list(plan.directories), "git": git_state(), "versions": versions(),
-        "machine": {"platform": platform.platform(), "processor": platform.machine(), "python": sys.version.split()[0]},
-        "failures": [asdict(failure) for failure in failures], "notes": notes,
-    }  # fmt: skip
-
-
 def manifest_sha256(path: Path) -> str:
     """The sha256 of a cache's manifest, which pins every other file of it."""
-    import hashlib
-
     return hashlib.sha256((path / "manifest.json").read_bytes()).hexdigest()
-
-
-def versions() -> dict[str, str]:
-    """The installed versions of what results depend on."""
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def git_state() -> dict[str, Any]:
-    """The commit of exitbench's own sources and whether they were changed; empty outside a repository."""
-    root = Path(__file__).parents[1]
-
-    def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
-    except (OSError, subprocess.CalledProcessError):
-        return {"commit": None, "dirty": None}

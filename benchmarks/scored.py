@@ -24,6 +24,7 @@ from benchmarks.scores import Direction, SignalScores
 from benchmarks.task_score import Measure, Outcomes
 
 Side = Literal["test", "calibration"]
+ARRAYS = ("ids", "labels", "predictions")
 PLAIN = "plain"
 """The variant of a signal that learns nothing."""
 
@@ -97,8 +98,8 @@ class ScoredCache:
     def samples(self, side: Side = "test") -> Samples:
         """The samples that are scored (``test``), or those that everything is chosen on (``calibration``)."""
         if side not in self._samples:
-            arrays = [np.load(self.folder / f"{side}-{name}.npy") for name in ("ids", "labels", "predictions")]
-            self._samples[side] = Samples(*arrays, self.metric)
+            ids, labels, predictions = (np.load(self.folder / f"{side}-{name}.npy") for name in ARRAYS)
+            self._samples[side] = Samples(ids, labels, predictions, self.metric)
         return self._samples[side]
 
     @cached_property
@@ -125,7 +126,7 @@ def scores_file(configuration: int, variant: str, side: Side) -> str:
 
 def save_samples(folder: Path, side: Side, samples: Samples) -> None:
     """Write the arrays of one side."""
-    for name in ("ids", "labels", "predictions"):
+    for name in ARRAYS:
         np.save(folder / f"{side}-{name}.npy", getattr(samples, name))
 
 

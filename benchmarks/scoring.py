@@ -42,7 +42,7 @@ def score_all(cache: Cache, signals: Sequence[ExitSignal], *, fit_on: Cache | No
 
 
 def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Exception]:
-    """Like :func:`score_all` for signals that are ready, but a signal that fails gives its exception and the others their scores."""
+    """Like :func:`score_all`, but a signal that fails gives its exception, and the others their scores."""
     outcomes: list[Scores | Exception] = []
     for signal in signals:
         try:
@@ -61,11 +61,12 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Exc
                     return outcomes
                 layer = read_layer(cache, index, rows, frozenset().union(*(signals[one].inputs for one in alive)))
                 for position in alive:
+                    signal, scores = signals[position], outcomes[position]
+                    assert isinstance(scores, np.ndarray)
                     try:
-                        signal = signals[position]
                         found, states[position] = signal.step(layer.only(signal.inputs), states[position])
                         refuse_nan(found, signal, layer, rows.start)
-                        outcomes[position][index - 1, rows] = validated_score(signal, layer, found).cpu().numpy()
+                        scores[index - 1, rows] = validated_score(signal, layer, found).cpu().numpy()
                     except Exception as error:  # a plug-in may raise anything; the other signals go on
                         outcomes[position] = error
     return outcomes

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from benchmarks import pictures
 from benchmarks.configuration import ConfigurationCurves, PartResult, Questions, evaluate_part
@@ -153,8 +153,10 @@ class UnitTables:
     ) -> None:
         """Take in one configuration or entry; what is ``compared`` also leaves figures and resamples."""
         scored = self.scored
-        place = {"cache": scored.cache, "model": scored.model, "task": scored.task, "split": scored.split,
-                 "protocol": protocol, "signal": signal, "parameters": parameters}  # fmt: skip
+        place: dict[str, Any] = {
+            "cache": scored.cache, "model": scored.model, "task": scored.task, "split": scored.split,
+            "protocol": protocol, "signal": signal, "parameters": parameters,
+        }  # fmt: skip
         first_exit = max(scored.configurations[numbers[int(one)]].first_exit_layer for one in merged.choice.parts)
         blank = Row(**place, measure="", reason=reason)
         found = measured_all(blank, merged, self.samples, self.settings.rates_speed_up, first_exit)
@@ -185,7 +187,7 @@ class UnitTables:
              "rows": [[one.row.at, one.row.layer, one.row.decisions, one.row.measure] for one in drawn]}
         )  # fmt: skip
 
-    def _draw(self, place: dict[str, str], protocol: str, merged: Merged, numbers: Sequence[int]) -> None:
+    def _draw(self, place: dict[str, Any], protocol: str, merged: Merged, numbers: Sequence[int]) -> None:
         samples, tables = self.samples, self.tables
         measure = samples.measure
         exact = protocol == "in-sample"
@@ -223,4 +225,3 @@ class UnitTables:
                 write_table(folder / f"{name}.parquet", pa.concat_tables([pictures.empty(name), *found]))
         np.savez(folder / "compared.npz", **self.arrays)
         (folder / "compared.json").write_text(json.dumps(self.compared) + "\n", encoding="utf-8")
-

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from benchmarks import pictures
@@ -95,9 +95,7 @@ def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], settin
             if measured.resampled is not None:
                 entry.resampled[question_of(measured.row)] = measured.resampled
         rows += bound_rows(place, scored, settings, weights)
-        coins.append(
-            pictures.coin_rows({**place, "signal": "random", "parameters": ""}, scored.samples("test"))
-        )
+        coins.append(pictures.coin_rows({**place, "signal": "random", "parameters": ""}, scored.samples("test")))
         mine = {(row.signal, row.parameters, question_of(row)): row for row in rows if row.protocol == protocol}
         marked, found = compare(place, entries, mine)
         pairs += found
@@ -123,10 +121,14 @@ def load_compared(unit: Path, scored: ScoredCache, settings: Settings, protocol:
             if entry["protocol"] != protocol:
                 continue
             draws = arrays[f"{number}-resampled"]
-            resampled = {(at, layer, kind, measure): draws[row] for row, (at, layer, kind, measure) in enumerate(entry["rows"])}
+            resampled = {
+                (at, layer, kind, measure): draws[row] for row, (at, layer, kind, measure) in enumerate(entry["rows"])
+            }
             cost, score = arrays[f"{number}-cost"], arrays[f"{number}-score"]
             exact = f"{number}-exact-cost" in arrays
-            polyline = (arrays[f"{number}-exact-cost"], arrays[f"{number}-exact-score"]) if exact else rising(cost, score)
+            polyline = (
+                (arrays[f"{number}-exact-cost"], arrays[f"{number}-exact-score"]) if exact else rising(cost, score)
+            )
             found.append(
                 Compared(
                     entry["signal"], entry["parameters"], resampled,
@@ -143,7 +145,7 @@ def rising(cost: NDArray[np.float64], score: NDArray[np.float64]) -> tuple[NDArr
     return cost[order], score[order]
 
 
-def area_rows(place: Mapping[str, str], entries: Sequence[Compared], scored: ScoredCache) -> list[Measured]:
+def area_rows(place: Mapping[str, Any], entries: Sequence[Compared], scored: ScoredCache) -> list[Measured]:
     """The area of every entry over the costs that all of them reach.
 
     The value is that of the exact curve (in-sample) or of the merged curve; resamples are read on the band's costs,
@@ -152,7 +154,9 @@ def area_rows(place: Mapping[str, str], entries: Sequence[Compared], scored: Sco
     samples = scored.samples("test")
     if not entries:
         return []
-    blanks = [Row(**place, signal=one.signal, parameters=one.parameters, measure="area", n=samples.size) for one in entries]
+    blanks = [
+        Row(**place, signal=one.signal, parameters=one.parameters, measure="area", n=samples.size) for one in entries
+    ]
     usable = [one for one in entries if len(one.polyline[0]) > 1 and len(one.band[0]) > 1]
     low = max((float(one.polyline[0][0]) for one in usable), default=1.0)
     high = min((float(one.polyline[0][-1]) for one in usable), default=0.0)
@@ -170,12 +174,16 @@ def area_rows(place: Mapping[str, str], entries: Sequence[Compared], scored: Sco
     return found
 
 
-def bound_rows(place: Mapping[str, str], scored: ScoredCache, settings: Settings, weights: Any) -> list[Row]:
+def bound_rows(place: Mapping[str, Any], scored: ScoredCache, settings: Settings, weights: Any) -> list[Row]:
     """Oracle, final layer, every fixed layer, and a coin at the suite's speed-ups."""
     samples = scored.samples("test")
     outcomes = samples.outcomes
     rows: list[Row] = []
-    bounds = [oracle(outcomes), final_layer(outcomes), *(fixed_layer(outcomes, m) for m in range(1, outcomes.depth + 1))]
+    bounds = [
+        oracle(outcomes),
+        final_layer(outcomes),
+        *(fixed_layer(outcomes, m) for m in range(1, outcomes.depth + 1)),
+    ]
     for bound in bounds:
         at = "final" if bound.name == "final" else ""
         layer = bound.layer if bound.name == "fixed" else None
@@ -210,7 +218,7 @@ def is_compared(question: Question) -> bool:
 
 
 def compare(
-    place: Mapping[str, str], entries: Sequence[Compared], rows: Mapping[tuple[str, str, Question], Row]
+    place: Mapping[str, Any], entries: Sequence[Compared], rows: Mapping[tuple[str, str, Question], Row]
 ) -> tuple[dict[tuple[Any, ...], Row], list[dict[str, Any]]]:
     """Rows with their marks, by key, and the pairs of all columns."""
     entries = [one for one in entries if one.signal not in BOUNDS]
@@ -252,7 +260,7 @@ def paired_p_value(tests: Mapping[tuple[int, int], Difference]) -> Callable[[int
 
 
 def pair_row(
-    place: Mapping[str, str],
+    place: Mapping[str, Any],
     question: Question,
     first: tuple[str, str],
     second: tuple[str, str],

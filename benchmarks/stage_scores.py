@@ -43,8 +43,8 @@ def write_scores(
         )
     usable = [number for number, one in enumerate(facts) if not one.problem]
     plain = [number for number in usable if not facts[number].learns]
-    for side in sides:
-        _score_side(folder, sides[side], order[side], side, {number: signals[number] for number in plain}, PLAIN, facts)
+    for side, one in sides.items():
+        _score_side(folder, one, order[side], side, {number: signals[number] for number in plain}, PLAIN, facts)
     for number in usable:
         if facts[number].learns:
             _score_learner(folder, number, signals[number], sides, order, settings, facts)
@@ -139,7 +139,8 @@ def check_same_network(cache: Cache, calibration: Cache) -> None:
     ):
         if mine != theirs:
             raise InputError(
-                f"held-out: {cache.name} and its calibration cache {calibration.name} differ in {what}: {mine} and {theirs}"
+                f"held-out: {cache.name} and its calibration cache {calibration.name} differ in {what}: "
+                f"{mine} and {theirs}"
             )
 
 

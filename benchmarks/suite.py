@@ -189,7 +189,7 @@ def suite_of_values(values: Mapping[str, Any], file: Path, fixtures: Path = FIXT
         raise InputError(f"{file.name}: missing key {', '.join(missing)}")
 
     def text(key: str, value: Any) -> str:
-        return typed(value, str, "text", key)
+        return str(typed(value, str, "text", key))
 
     def number(key: str, value: Any) -> float:
         return float(typed(value, (int, float), "a number", key))
@@ -198,10 +198,10 @@ def suite_of_values(values: Mapping[str, Any], file: Path, fixtures: Path = FIXT
         return int(typed(value, int, "a whole number", key))
 
     def many(key: str, value: Any) -> list[Any]:
-        return typed(value, list, "a list", key)
+        return list(typed(value, list, "a list", key))
 
     def table(key: str, value: Any) -> dict[str, Any]:
-        return typed(value, dict, "a table", key)
+        return dict(typed(value, dict, "a table", key))
 
     def typed(value: Any, kind: Any, expected: str, key: str) -> Any:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,7 +156,7 @@ def nearest_marks(tally: Tally, speed_ups: NDArray[np.float64]) -> NDArray[np.in
     speed = gather(tally, faster).speed_up
     before = gather(tally, slower).speed_up
     target = speed_ups[:, None]
-    return np.where(np.abs(target - before) < np.abs(speed - target), slower, faster)
+    return np.asarray(np.where(np.abs(target - before) < np.abs(speed - target), slower, faster))
 
 
 def marks_within_loss(
@@ -185,7 +185,7 @@ def weighted_rates(
     """
     low, high = int(index.min()), int(index.max())
     bars = -scores.sign * thresholds[low : high + 1]
-    side = "right" if scores.strict else "left"
+    side: Literal["left", "right"] = "right" if scores.strict else "left"
     right, asked = outcomes.correct[:-1], scores.permitted
     if not rows.all():
         counted = np.flatnonzero(rows)
