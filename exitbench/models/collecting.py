@@ -78,7 +78,15 @@ def collect(
             out,
             task=task,
             split=split,
-            model=Model(name or model.name, None, model.depth, model.width, model.config.pooling, model.config.pooler),
+            model=Model(
+                name or model.name,
+                # Also what keeps a collection from being resumed with other weights.
+                model.fingerprint(),
+                model.depth,
+                model.width,
+                model.config.pooling,
+                model.config.pooler,
+            ),
             heads=model.head_arrays(),
             feature_dtype=None if features == "none" else features,  # type: ignore[arg-type]
             shard_rows=shard_rows,

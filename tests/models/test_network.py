@@ -247,6 +247,16 @@ def test_a_full_disk_leaves_the_old_model_and_no_half_written_one(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["encoder", "model"]
 
 
+def test_the_fingerprint_follows_every_weight() -> None:
+    model = multi_exit()
+    before = model.fingerprint()
+    assert before == multi_exit().fingerprint()
+    assert len(before) == 16
+    with torch.no_grad():
+        model.backbone.encoder.layer[1].output.dense.bias[3] += 1e-6
+    assert model.fingerprint() != before
+
+
 def test_saving_again_replaces_the_folder(tmp_path: Path) -> None:
     save_backbone(tmp_path / "encoder")
     model = MultiExitModel.from_backbone(tmp_path / "encoder", MultiExitConfig(CLASSES))

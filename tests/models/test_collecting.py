@@ -1,0 +1,229 @@
+"""Collecting: the cache holds what the network says, in order, however often and by however many it was written."""
+
+import contextlib
+import io
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from exitbench.cache import TASKS, Cache, head_algebra, verify
+from exitbench.cli.app import main
+from exitbench.errors import InputError
+from exitbench.models import MultiExitModel, Tokens, load_examples, tokenize
+from exitbench.models.batches import Batch
+from exitbench.models.collecting import collect
+from tests.models.tiny import tiny_model, two_processes
+
+SST2 = TASKS["sst2"]
+DOCUMENT = Path(__file__).parents[2] / "docs" / "collecting.md"
+
+
+def dev_tokens(model: MultiExitModel, reviews: Path) -> Tokens:
+    return tokenize(load_examples("sst2", "dev", reviews), model.tokenizer, 128)
+
+
+def collected(exits: Path, reviews: Path, out: Path, **options: Any) -> Cache:
+    model = MultiExitModel.from_pretrained(exits)
+    collect(model, dev_tokens(model, reviews), SST2, "dev", out, **{"shard_rows": 20, "batch_size": 7, **options})
+    return Cache(out)
+
+
+def files(path: Path, *, manifest: bool = False) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in path.iterdir() if manifest or p.suffix == ".safetensors"}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("features", ["float32", "float16", "bfloat16", "none"])
+def test_the_cache_holds_what_the_network_says_one_row_at_a_time(
+    exits: Path, reviews: Path, tmp_path: Path, features: str
+) -> None:
+    cache = collected(exits, reviews, tmp_path / "cache", features=features)
+    model = MultiExitModel.from_pretrained(exits)
+    tokens = dev_tokens(model, reviews)
+    assert tokens.labels is not None
+    assert cache.labels.tolist() == tokens.labels.tolist()
+    assert cache.ids.tolist() == list(range(53))
+    assert (cache.rows, cache.layers, cache.classes, cache.has_features) == (53, 4, 2, features != "none")
+    assert cache.has_offset_norms
+    rows = [model.forward_all(tokens.batch([row])) for row in range(53)]
+    tolerance = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 1e-2, "none": 0.0}[features]
+    for m in range(1, 5):
+        inputs = torch.cat([feature[m - 1] for feature, _ in rows])
+        logits = torch.cat([logit[m - 1] for _, logit in rows])
+        torch.testing.assert_close(cache.logits(m), logits, atol=1e-5, rtol=0)
+        if features != "none":
+            torch.testing.assert_close(cache.features(m).float(), inputs, atol=tolerance, rtol=0)
+        offset = head_algebra(model.head(m).weight, model.head(m).bias).offset
+        norms = (inputs.double() + offset).norm(dim=1).float()
+        torch.testing.assert_close(cache.offset_norms(m), norms, atol=1e-5, rtol=0)
+
+
+def test_the_manifest_says_where_the_cache_comes_from(exits: Path, reviews: Path, tmp_path: Path) -> None:
+    cache = collected(exits, reviews, tmp_path / "cache", name="tiny", provenance={"command": "c", "note": "n"})
+    manifest = cache.manifest
+    assert manifest.task == SST2
+    assert (manifest.split, manifest.rows, len(manifest.shards)) == ("dev", 53, 3)
+    model = manifest.model
+    assert (model.name, model.layers, model.width, model.pooling, model.pooler) == ("tiny", 4, 16, "mean", "per-layer")
+    assert model.revision == MultiExitModel.from_pretrained(exits).fingerprint()
+    source = manifest.provenance
+    assert (source.command, source.note, source.device, source.dtype) == ("c", "n", "cpu", "float32")
+    assert {"torch", "transformers"} <= source.versions.keys()
+    assert dict(manifest.extra_provenance) == {"batch_size": 7, "max_length": 128, "texts_cut": 0}
+    assert verify(tmp_path / "cache") == []
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    """Send this process a real Ctrl-C while it makes batch number ``call``."""
+    calls: list[int] = []
+    batch = Tokens.batch
+
+    def interrupted(tokens: Tokens, rows: Any) -> Batch:
+        calls.append(1)
+        if len(calls) == call:
+            os.kill(os.getpid(), signal.SIGINT)
+        return batch(tokens, rows)
+
+    monkeypatch.setattr(Tokens, "batch", interrupted)
+
+
+@pytest.mark.parametrize("call", [1, 5, 8])
+def test_a_stopped_collection_goes_on_and_ends_in_the_same_bytes(
+    exits: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    collected(exits, reviews, tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        interrupt_at(patch, call)
+        collected(exits, reviews, tmp_path / "parts")
+    with pytest.raises(InputError, match=r"incomplete|unfinished|not complete"):
+        Cache(tmp_path / "parts")
+    collected(exits, reviews, tmp_path / "parts")
+    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+
+
+def test_another_model_does_not_continue_a_collection(
+    exits: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        interrupt_at(patch, 5)
+        collected(exits, reviews, tmp_path / "cache", name="x")
+    other = tiny_model(tmp_path / "other", seed=5)
+    with pytest.raises(InputError, match="cannot resume"):
+        collected(other, reviews, tmp_path / "cache", name="x")
+
+
+def test_two_processes_write_the_rows_of_one_in_the_same_order(exits: Path, reviews: Path, tmp_path: Path) -> None:
+    words = ["-m", "exitbench", "collect", "--model", exits, "--data-dir", reviews, "--out", tmp_path / "two"]
+    done = two_processes(*words, "--shard-rows", "20", "--batch-size", "7")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("complete") == 1
+    one, two = collected(exits, reviews, tmp_path / "one"), Cache(tmp_path / "two")
+    assert verify(tmp_path / "two") == []
+    assert one.ids.tolist() == two.ids.tolist()
+    assert one.labels.tolist() == two.labels.tolist()
+    assert [shard.rows for shard in two.manifest.shards] == [20, 20, 13]
+    for m in range(1, 5):
+        torch.testing.assert_close(one.logits(m), two.logits(m), atol=1e-6, rtol=0)
+        torch.testing.assert_close(one.features(m), two.features(m), atol=1e-3, rtol=0)
+
+
+def test_wrong_features_are_refused(exits: Path, reviews: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"found 'float61'. Did you mean float16"):
+        collected(exits, reviews, tmp_path / "cache", features="float61")
+
+
+def test_texts_without_labels_are_refused(exits: Path, reviews: Path, tmp_path: Path) -> None:
+    model = MultiExitModel.from_pretrained(exits)
+    tokens = dev_tokens(model, reviews)
+    bare = Tokens(tokens.ids, tokens.types, None, tokens.pad_id, 0)
+    with pytest.raises(InputError, match="expected labelled texts"):
+        collect(model, bare, SST2, "dev", tmp_path / "cache")
+
+
+# -- the verb ------------------------------------------------------------------------------------
+
+
+def verb(*words: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["collect", *(str(word) for word in words)])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_the_verb_collects_and_says_so(
+    exits: Path, reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--model", exits, "--data-dir", reviews, "--out", tmp_path / "cache", "--features", "none"]
+    assert verb(*words) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'cache'}: complete\n"
+    assert Cache(tmp_path / "cache").manifest.model.name == exits.name
+    assert verb(*words) == 2
+    assert "found a complete one" in capsys.readouterr().err
+
+
+def test_an_interrupted_verb_says_that_the_same_command_goes_on(
+    exits: Path, reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_at(monkeypatch, 2)
+    words = ["--model", exits, "--data-dir", reviews, "--out", tmp_path / "cache", "--batch-size", "20"]
+    assert verb(*words) == 1
+    assert "stopped; the same command goes on with it" in capsys.readouterr().err
+    assert verb(*words) == 0
+
+
+def test_the_verb_counts_texts_that_were_cut_once(
+    exits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.csv").write_text("t,y\n" + "good " * 200 + ",positive\nbad,negative\n")
+    words = ["--model", exits, "--data-dir", tmp_path, "--split", "test", "--task", "mine"]
+    assert verb(*words, "--text", "t", "--label", "y", "--out", tmp_path / "cache") == 0
+    assert capsys.readouterr().err.count("1 of 2 texts are longer than 128 tokens and were cut") == 1
+    manifest = Cache(tmp_path / "cache").manifest
+    assert (manifest.task.name, manifest.split) == ("mine", "test")
+
+
+def test_a_model_for_other_classes_is_refused(exits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n")
+    assert verb("--model", exits, "--task", "rte", "--data-dir", tmp_path, "--out", tmp_path / "cache") == 2
+    said = capsys.readouterr().err
+    assert (
+        "expected a model for the classes entailment, not_entailment of rte, found one for negative, positive" in said
+    )
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_plain_encoder_is_refused(
+    encoder: Path, reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb("--model", encoder, "--data-dir", reviews, "--out", tmp_path / "cache") == 2
+    assert "expected a model with exits" in capsys.readouterr().err
+
+
+# -- the document --------------------------------------------------------------------------------
+
+SECTIONS = [part.partition("\n") for part in DOCUMENT.read_text(encoding="utf-8").split("\n## ")]
+PROGRAMS = [
+    (title, code) for title, _, body in SECTIONS for code in re.findall(r"```python\n(.*?)```", body, re.DOTALL)
+]
+
+
+@pytest.mark.parametrize(("title", "program"), PROGRAMS, ids=[title for title, _ in PROGRAMS])
+def test_the_programs_of_the_document_run_and_leave_a_good_cache(
+    title: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(program, title, "exec"), {"__name__": "document"})
+    (cache,) = [path for path in tmp_path.iterdir() if (path / "manifest.json").exists()]
+    assert verify(cache) == []
+    assert said.getvalue().splitlines()[-1] == f"{Cache(cache).rows} rows, {Cache(cache).layers} layers"
+
+
+def test_the_document_shows_both_ways() -> None:
+    assert [title for title, _ in PROGRAMS] == ["A plain PyTorch loop", "A callback for the Hugging Face Trainer"]
