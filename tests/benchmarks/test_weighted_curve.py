@@ -1,0 +1,142 @@
+"""Weighted sums must equal what one gets by writing every sample down as often as it was drawn."""
+
+import numpy as np
+import pytest
+
+from benchmarks import weighted_curve
+from benchmarks.bootstrap import ResampledCurve
+from benchmarks.curve import trade_off_curve
+from benchmarks.hashing import folds, poisson_weights
+from benchmarks.operating import ROUNDING, matched, within_loss
+from benchmarks.rates import rates_at_threshold
+from benchmarks.replay import exit_layers
+from benchmarks.resamples import Resamples
+from benchmarks.task_score import tally_at
+from benchmarks.weighted_curve import (
+    gather,
+    listed_points,
+    marks_within_loss,
+    nearest_marks,
+    reached_tally,
+    weighted_rates,
+    weighted_tally,
+    without,
+)
+from tests.benchmarks.cases import random_case
+
+SEEDS = range(60)
+B = 7
+
+
+def drawn(case, weights, column, rows=None):
+    """The scores and outcomes of one resample, sample by sample."""
+    times = weights[:, column].astype(int) * (1 if rows is None else rows)
+    chosen = np.repeat(np.arange(case.scores.samples), times)
+    return case.scores.take(chosen), case.outcomes.take(chosen)
+
+
+def weighted_case(seed):
+    case = random_case(seed, samples=9 + seed % 5)
+    return case, poisson_weights(np.arange(case.scores.samples), seed, B).astype(np.float32)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sums_at_every_point_equal_the_samples_written_out(seed):
+    case, weights = weighted_case(seed)
+    curve = case.curve
+    rows = np.arange(case.scores.samples) % 3 > 0
+    found = weighted_tally(curve, curve.events.ends, weights, rows)
+    for column in range(B):
+        scores, outcomes = drawn(case, weights, column, rows) if (weights[:, column] * rows).any() else (None, None)
+        for point, threshold in enumerate(curve.thresholds):
+            if scores is None:
+                assert found.layers[point, column] == found.samples[column] == 0
+                continue
+            tally = tally_at(exit_layers(scores, threshold), outcomes)
+            assert found.layers[point, column] == tally.layers
+            assert found.correct[point, column] == tally.correct
+            assert found.hits[point, column] == tally.hits
+            assert found.flagged[point, column] == tally.flagged
+            assert found.positives[column] == tally.positives
+            assert found.samples[column] == tally.samples
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_rest_is_the_whole_without_the_part(seed):
+    case, weights = weighted_case(seed)
+    curve = case.curve
+    rows = np.arange(case.scores.samples) % 2 == 0
+    whole, part = (
+        weighted_tally(curve, curve.events.ends, weights),
+        weighted_tally(curve, curve.events.ends, weights, rows),
+    )
+    rest = weighted_tally(curve, curve.events.ends, weights, ~rows)
+    np.testing.assert_array_equal(without(whole, part).layers, rest.layers)
+    np.testing.assert_array_equal(without(whole, part).hits, rest.hits)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_readings_of_a_resample_are_the_readings_of_its_samples_written_out(seed):
+    case, weights = weighted_case(seed)
+    curve = case.curve
+    sums = weighted_tally(curve, curve.events.ends, weights)
+    index = nearest_marks(sums, np.array([1.3, 2.0]))
+    final = gather(sums, np.zeros(B, dtype=np.int64)).score("accuracy")
+    lost = marks_within_loss(sums.score("accuracy"), final, 10.0, ROUNDING)
+    for column in range(B):
+        if not weights[:, column].any():
+            continue
+        written = trade_off_curve(*drawn(case, weights, column))
+        for row, speed_up in enumerate((1.3, 2.0)):
+            assert gather(sums, index).speed_up[row, column] == pytest.approx(matched(written, speed_up).speed_up)
+        reading = within_loss(written, 10.0, "accuracy")
+        assert gather(sums, lost).speed_up[column] == pytest.approx(reading.speed_up)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rates_of_a_resample_count_its_samples_written_out(seed):
+    case, weights = weighted_case(seed)
+    curve = case.curve
+    rows = np.arange(case.scores.samples) % 4 > 0
+    index = np.random.default_rng(seed).integers(0, curve.points, B)
+    every = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, weights, rows)
+    reached = reached_tally(curve, curve.events.ends, index, weights, rows)
+    for column in range(B):
+        if not (weights[:, column] * rows).any():
+            continue
+        scores, outcomes = drawn(case, weights, column, rows)
+        threshold = curve.thresholds[index[column]]
+        literal = rates_at_threshold(scores, outcomes, threshold, "all")
+        np.testing.assert_array_equal(every.wrong_exits[:, column], literal.wrong_exits)
+        np.testing.assert_array_equal(every.right_continuations[:, column], literal.right_continuations)
+        np.testing.assert_array_equal(every.wrong_decisions[:, column], literal.wrong_decisions)
+        np.testing.assert_array_equal(every.right_decisions[:, column], literal.right_decisions)
+        literal = rates_at_threshold(scores, outcomes, threshold, "reached").sum_layers()
+        assert reached.wrong_exits[column] == literal.wrong_exits
+        assert reached.wrong_decisions[column] == literal.wrong_decisions
+        assert reached.right_continuations[column] == literal.right_continuations
+        assert reached.right_decisions[column] == literal.right_decisions
+
+
+def test_a_thinned_list_of_points_gives_the_error_of_the_exact_bootstrap(monkeypatch):
+    case = random_case(3, samples=1500)
+    curve = case.curve
+    monkeypatch.setattr(weighted_curve, "ALL_POINTS", 200)
+    points = listed_points(curve, [1.5])
+    assert len(points) < curve.points / 3
+    resamples = Resamples.of(np.arange(1500), 0, 200)
+    exact = ResampledCurve(curve, resamples).matched(1.5)
+    weights = poisson_weights(np.arange(1500), 0, 200).astype(np.float32)
+    sums = weighted_tally(curve, curve.events.ends[points], weights)
+    thinned = gather(sums, nearest_marks(sums, np.array([1.5])))
+    assert thinned.accuracy[0].std() == pytest.approx(exact.accuracy.std(), rel=0.02)
+    np.testing.assert_allclose(thinned.accuracy[0], exact.accuracy, atol=0.1 * exact.accuracy.std() + 0.1)
+
+
+def test_folds_add_up_to_the_whole():
+    case = random_case(9, samples=40)
+    weights = poisson_weights(np.arange(40), 0, B).astype(np.float32)
+    fold = folds(np.arange(40), 0)
+    marks = case.curve.events.ends
+    parts = [weighted_tally(case.curve, marks, weights, fold == k).correct for k in range(5)]
+    np.testing.assert_array_equal(sum(parts), weighted_tally(case.curve, marks, weights).correct)
