@@ -16,13 +16,18 @@ Source = Literal["results", "pairs", "published", "cost"]
 RowKind = Literal["signal", "bound", "published", "average", "other"]
 
 
+MARKS = {"unmatched": "†", "unreliable": "‡"}
+"""Signs of the statuses that leave a number standing."""
+
+
 @dataclass(frozen=True)
 class Number:
     """One number as it is shown.
 
     ``text`` is the value with as many digits as its interval supports, ``interval`` is ``[70.1, 74.4]`` or
     empty. ``key`` is the key of its row in the file ``source``: in the order of ``benchmarks.results.KEY`` for
-    ``results``, of :data:`PAIR_KEY` for ``pairs``, (file, line) for ``published``. ``column`` names the column
+    ``results``, of :data:`PAIR_KEY` for ``pairs`` (where the value's sign is turned when the table's row is the
+    second signal), (file, line) for ``published``. ``column`` names the column
     of that row that is shown. ``run`` is the folder's name when several runs stand in one table.
     """
 
@@ -59,6 +64,11 @@ class Cell:
     def value(self) -> float | None:
         """What the cell sorts by; None for a label and where there is no number."""
         return self.numbers[0].value if self.numbers else None
+
+    @property
+    def mark(self) -> str:
+        """A sign for a number that is to be read with care, explained below the table."""
+        return MARKS.get(self.status, "")
 
     @property
     def low(self) -> float | None:

@@ -1,0 +1,50 @@
+"""A table as Markdown (GitHub's dialect): names are text, whatever signs they hold."""
+
+from __future__ import annotations
+
+import re
+
+from reports.csv_table import heading
+from reports.table import Cell, Table
+
+SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$^=:@-])")
+"""Signs that mean something somewhere in Markdown; each may be written behind a backslash."""
+
+ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+PLAIN = re.compile(r"(?<=\w)[-=:.](?=\w)|(?<=\w)_(?=\w)")
+
+
+def escaped(text: str) -> str:
+    """A text that Markdown shows as it is, on one line.
+
+    >>> escaped("a|b <script>"), escaped("CAP"), escaped("F-PABEE")
+    ('a\\\\|b &lt;script&gt;', 'CAP', 'F-PABEE')
+    """
+    flat = " ".join(text.split())
+    entities = "".join(ENTITIES.get(sign, sign) for sign in flat)
+    if re.fullmatch(r"[\w .,;%×–·†‡&-]*", entities) and not re.search(r"_|(^|\s)-|&(?!(amp|lt|gt);)|--", entities):
+        return entities
+    return SPECIAL.sub(r"\\\1", entities)
+
+
+def spelled(cell: Cell) -> str:
+    """A cell: the best bold, those tied with it in italics, the interval behind."""
+    text = escaped(cell.text)
+    if cell.best:
+        text = f"**{text}**"
+    elif cell.tied:
+        text = f"*{text}*"
+    interval = f" {escaped(cell.interval)}" if cell.interval else ""
+    return f"{text}{cell.mark}{interval}"
+
+
+def markdown(table: Table) -> str:
+    """The table under its title, with the question before it and the notes behind it."""
+    lines = [f"### {escaped(table.title)}", "", escaped(table.question), ""]
+    lines.append("| " + " | ".join(escaped(heading(column)) for column in table.columns) + " |")
+    lines.append("|" + "|".join(" :-- " if column.is_label else " --: " for column in table.columns) + "|")
+    lines += ["| " + " | ".join(spelled(cell) for cell in row.cells) + " |" for row in table.rows]
+    notes = [escaped(note.replace("Underlined:", "Italic:")) for note in table.notes]
+    if any(cell.interval for row in table.rows for cell in row.cells):
+        notes.append(escaped("In brackets: 95% interval."))
+    return "\n".join([*lines, "", *(f"* {note}" for note in notes), ""])
