@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.curve import Curve
-from benchmarks.events import passed
 from benchmarks.scores import SignalScores
 from benchmarks.task_score import Outcomes
 from exitbench.errors import InputError
@@ -108,13 +107,15 @@ def rates_everywhere(curve: Curve, decisions: Decisions = "all") -> RateTally:
 
 
 def _everywhere_all(curve: Curve) -> RateTally:
-    right = curve.outcomes.correct[:-1]
-    may_exit = right[curve.scores.first_exit_layer - 1 :]
-    bars = curve.thresholds * curve.scores.sign
-    exits = [
-        passed(-np.sort(-curve.scores.permitted[kind]), bars, strict=curve.scores.strict)
-        for kind in (~may_exit, may_exit)
-    ]
+    scores, right = curve.scores, curve.outcomes.correct[:-1]
+    may_exit = right[scores.first_exit_layer - 1 :]
+    bars = curve.thresholds * scores.sign
+    side: Literal["left", "right"] = "right" if scores.strict else "left"
+    exits = []
+    for kind in (~may_exit, may_exit):
+        ranked = scores.permitted[kind]
+        ranked.sort()
+        exits.append(len(ranked) - np.searchsorted(ranked, bars, side=side))
     rights = int(right.sum())
     return RateTally(
         exits[0], np.full(curve.points, right.size - rights), rights - exits[1], np.full(curve.points, rights)

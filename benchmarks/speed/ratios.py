@@ -1,4 +1,8 @@
-"""Ratios of two ways to do a thing, inside one run: rounds take turns, medians are compared."""
+"""Ratios of two ways to do a thing, inside one run: rounds take turns, medians are compared.
+
+Times are processor seconds of this process, all threads together: on a machine that others use too, the clock on the
+wall mostly tells how long one waited for a core.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times longer ``slow`` takes than ``fast``; both are median seconds."""
+    """How many times longer ``slow`` takes than ``fast``; both are median processor seconds."""
 
     slow: float
     fast: float
@@ -23,10 +27,10 @@ class Ratio:
 
 
 def seconds(work: Work) -> float:
-    """The time one call takes."""
-    start = time.perf_counter()
+    """The processor time one call takes."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def ratio(slow: Work, fast: Work, rounds: int = 7) -> Ratio:
