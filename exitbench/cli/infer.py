@@ -33,7 +33,8 @@ def command(
     model: Annotated[Path, typer.Option(help="A folder made by `exitbench train`.", show_default=False)],
     signal: Annotated[str | None, typer.Option(help="One signal, such as 'cap[alpha=1]'.", show_default=False)] = None,
     signal_file: Annotated[
-        Path | None, typer.Option(help="A signal as JSON, with what it has learned.", show_default=False)
+        Path | None,
+        typer.Option(help="A signal as JSON, or what `exitbench threshold --json` prints.", show_default=False),
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Where the signal's score lets a sample leave.", show_default=False)
@@ -80,9 +81,8 @@ def command(
 
     if output_format not in ("csv", "jsonl"):
         raise InputError(f"expected --format csv or jsonl, found {output_format!r}")
-    if (threshold is None) == (speed_up is None):
-        found = "neither" if threshold is None else "both"
-        raise InputError(f"expected either --threshold, or --speed-up with --calibrate, found {found}")
+    if threshold is not None and speed_up is not None:
+        raise InputError("expected either --threshold, or --speed-up with --calibrate, found both")
     if speed_up is not None and calibrate is None:
         raise InputError("expected a cache of this model to read the threshold off (--calibrate), found none")
     if out is not None and out.exists() and not force:
@@ -91,7 +91,11 @@ def command(
         raise InputError(f"{out}: the folder {out.parent} does not exist")
     if str(file) != "-" and not file.is_file():
         raise InputError(f"expected a file of texts at {file}, found no such file")
-    chosen = _chosen_signal(signal, signal_file, signals_dir or [])
+    chosen, stored_threshold = _chosen_signal(signal, signal_file, signals_dir or [])
+    if speed_up is None and threshold is None:
+        threshold = stored_threshold
+        if threshold is None:
+            raise InputError("expected either --threshold, or --speed-up with --calibrate, found neither")
 
     from exitbench.models.devices import processes
     from exitbench.models.inference import EarlyExitClassifier
@@ -114,8 +118,10 @@ def command(
     typer.echo(run.summary(), err=True)
 
 
-def _chosen_signal(written: str | None, stored: Path | None, directories: list[Path]) -> ExitSignal:
-    """The signal named on the command line, or the one that a JSON file describes."""
+def _chosen_signal(
+    written: str | None, stored: Path | None, directories: list[Path]
+) -> tuple[ExitSignal, float | None]:
+    """The signal named on the command line, or the one in a JSON file, with the threshold if the file has one."""
     from exitbench.errors import InputError
     from signals.registry import load_registry
 
@@ -126,7 +132,7 @@ def _chosen_signal(written: str | None, stored: Path | None, directories: list[P
         typer.echo(f"warning: {path}: {error}", err=True)
     if stored is None:
         assert written is not None
-        return registry.make(written)
+        return registry.make(written), None
     try:
         content = json.loads(stored.read_text(encoding="utf-8"))
     except OSError as error:
@@ -135,7 +141,10 @@ def _chosen_signal(written: str | None, stored: Path | None, directories: list[P
         raise InputError(f"expected a signal as JSON in {stored}, found: {error}") from error
     if not isinstance(content, dict):
         raise InputError(f"expected a JSON object in {stored}, found {type(content).__name__}")
-    return registry.from_json(content)
+    if isinstance(content.get("signal"), dict):
+        # What `exitbench threshold --json` prints: the signal, its threshold, and what to expect of both.
+        return registry.from_json(content["signal"]), content.get("threshold")
+    return registry.from_json(content), None
 
 
 def _calibrated(

@@ -24,12 +24,12 @@ def require_same_model(model: MultiExitModel, cache: Cache) -> None:
             raise InputError(f"{cache.path}: expected a cache of this model, with {what} {mine}, found {found}")
     if not cache.has_heads:
         raise InputError(f"{cache.path}: expected a cache of this model, found one without heads to tell by")
-    for what, mine_all, found_all in zip(("weight", "bias"), model.head_arrays(), cache.head_tensors(), strict=True):
+    for what, mine_all, found_all in zip(("weights", "biases"), model.head_arrays(), cache.head_tensors(), strict=True):
         differs = (mine_all != found_all).flatten(1).any(dim=1)
         if bool(differs.any()):
             layer = int(differs.nonzero()[0]) + 1
             furthest = float((mine_all - found_all).abs().max())
             raise InputError(
-                f"{cache.path}: expected a cache of this model, found another's: the {what}s of the heads differ "
+                f"{cache.path}: expected a cache of this model, found another's: the {what} of the heads differ "
                 f"in {int(differs.sum())} of {model.depth} layers, first in layer {layer}, by up to {furthest:.3g}"
             )

@@ -1,0 +1,334 @@
+"""Live inference: the same exits as the replay of a cache, with the later layers really not computed."""
+
+import dataclasses
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.scoring import fitted, score
+from exitbench.cache import Cache, Task, synthetic_cache
+from exitbench.errors import InputError
+from exitbench.models import EarlyExitClassifier, Examples, MultiExitConfig, MultiExitModel, Tokens, tokenize
+from exitbench.models.collecting import collect
+from exitbench.models.families import FAMILIES
+from exitbench.models.inference import unreachable_threshold
+from exitbench.models.same_model import require_same_model
+from signals import ExitSignal, Integers, Layer, Reference, State, load_registry
+from tests.models.tiny import WORDS, save_backbone
+
+REGISTRY = load_registry()
+NOISE = 1e-5
+"""Scores and logits closer than this may fall on either side: batches of other sizes add in another order."""
+
+SIGNALS = [
+    "deebert",
+    "deebert[normalize=true]",
+    "right-tool",
+    "right-tool[temperature=fitted]",
+    "pabee",
+    "f-pabee",
+    "f-pabee[divergence=kl,patience=1]",
+    "pcee",
+    "pcee[patience=3]",
+    "e-lang",
+    "nsp",
+    "nsp[center=true]",
+    "cap",
+    "cap[alpha=10,center=true]",
+    "random",
+]
+ROWS = 48
+
+
+def model_of(folder: Path, family: str = "bert", classes: int = 2, depth: int = 6, **config: Any) -> MultiExitModel:
+    """A random multi-exit model whose heads say different things about different texts."""
+    encoder = save_backbone(folder / f"{family}-{classes}", family, depth=depth)
+    names = tuple(f"class {number}" for number in range(classes))
+    settings = {"pooling": "mean", "pooler": "per-layer", "task": "reviews", "max_length": 12, **config}
+    model = MultiExitModel.from_backbone(encoder, MultiExitConfig(names, **settings), seed=1)
+    with torch.no_grad():
+        for m in range(1, model.depth + 1):
+            model.head(m).weight.mul_(3)
+            model.head(m).bias.normal_(generator=torch.Generator().manual_seed(m))
+    return model
+
+
+def texts(rows: int = ROWS, seed: int = 0, longest: int = 9) -> list[str]:
+    generator = np.random.default_rng(seed)
+    return [" ".join(generator.choice(WORDS, size=generator.integers(1, longest))) for _ in range(rows)]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A model, the texts as it reads them, and the cache that `exitbench collect` makes of them."""
+
+    model: MultiExitModel
+    tokens: Tokens
+    cache: Cache
+
+    @property
+    def decided(self) -> NDArray[np.bool_]:
+        """Samples whose two largest logits are further apart than noise at every layer, [samples]."""
+        margins = []
+        for m in range(1, self.cache.layers + 1):
+            top = self.cache.logits(m).topk(2, dim=1).values
+            margins.append((top[:, 0] - top[:, 1]).numpy())
+        return np.asarray(np.min(margins, axis=0) > NOISE)
+
+
+def collected(folder: Path, family: str = "bert", classes: int = 2, **config: Any) -> Collected:
+    model = model_of(folder, family, classes, **config)
+    labels = np.random.default_rng(1).integers(0, classes, ROWS).tolist()
+    tokens = tokenize(Examples(texts(), None, labels, model.config.classes), model.tokenizer, model.config.max_length)
+    task = Task("reviews", model.config.classes)
+    collect(model, tokens, task, "dev", folder / "cache", features="none", batch_size=16, device="cpu")
+    return Collected(model, tokens, Cache(folder / "cache"))
+
+
+@pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
+def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Collected:
+    return collected(tmp_path_factory.mktemp("inference"), classes=request.param)
+
+
+def gaps(scores: NDArray[np.float64], signal: ExitSignal, depth: int) -> list[float]:
+    """Two thresholds, each between two scores further apart than noise (or whole), after which exits differ most."""
+    if isinstance(signal.thresholds, Integers):
+        candidates = np.array(signal.thresholds.values(depth), dtype=float)
+    else:
+        ordered = np.unique(scores[signal.first_exit_layer - 1 :])
+        candidates = (ordered[1:] + ordered[:-1])[np.diff(ordered) > 2 * NOISE] / 2
+        candidates = candidates[:: max(1, len(candidates) // 30)]
+    spread = [np.std(literal_exits(scores, signal, threshold)) for threshold in candidates]
+    return [float(candidates[at]) for at in np.argsort(spread)[-2:]]
+
+
+def literal_exits(scores: NDArray[np.float64], signal: ExitSignal, threshold: float) -> list[int]:
+    """The rule as a plain loop over samples and layers."""
+    compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[signal.exits_when]
+    internal, samples = scores.shape
+    exits = []
+    for row in range(samples):
+        for m in range(signal.first_exit_layer, internal + 1):
+            if compare(scores[m - 1, row], threshold):
+                exits.append(m)
+                break
+        else:
+            exits.append(internal + 1)
+    return exits
+
+
+def ready(text: str, cache: Cache) -> ExitSignal:
+    signal = REGISTRY.make(text)
+    return fitted(signal, cache) if signal.needs_fit else signal
+
+
+@pytest.mark.parametrize("text", SIGNALS)
+def test_exits_and_answers_equal_the_replay_of_a_cache(text: str, source: Collected) -> None:
+    cache, signal = source.cache, ready(text, source.cache)
+    scores = score(cache, signal)
+    predictions = cache.predictions()
+    decided = source.decided
+    assert decided.sum() >= 0.9 * ROWS, f"{ROWS - decided.sum()} samples tie: too few are left to compare"
+    seen = set()
+    for threshold in gaps(scores, signal, cache.layers):
+        exits = np.array(literal_exits(scores, signal, threshold))
+        seen |= set(exits.tolist())
+        for batch_size in (1, 5, 32):
+            live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
+            assert [one.id for one in live] == list(range(ROWS))
+            where = f"{text} at {threshold}, batches of {batch_size}"
+            assert np.array_equal(np.array([one.exit_layer for one in live])[decided], exits[decided]), where
+            answers = np.array([one.class_index for one in live])
+            assert np.array_equal(answers[decided], predictions[exits - 1, np.arange(ROWS)][decided]), where
+            for row in np.flatnonzero(decided & (exits < cache.layers)):
+                assert live[row].score == pytest.approx(scores[exits[row] - 1, row], abs=NOISE), where
+            assert all(one.score is None for one in live if one.exit_layer == cache.layers)
+    assert len(seen) >= 2, "the thresholds tried say too little"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_drops_samples_and_keeps_the_exits_of_its_replay(family: str, tmp_path: Path) -> None:
+    source = collected(tmp_path, family)
+    signal = REGISTRY.make("cap")
+    scores = score(source.cache, signal)
+    threshold = gaps(scores, signal, source.cache.layers)[-1]
+    exits = np.array(literal_exits(scores, signal, threshold))
+    live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=32)
+    decided = source.decided
+    assert len(set(exits.tolist())) > 1
+    assert np.array_equal(np.array([one.exit_layer for one in live])[decided], exits[decided])
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+def test_a_layer_runs_only_for_the_samples_that_are_still_there(source: Collected, batch_size: int) -> None:
+    signal = REGISTRY.make("cap")
+    threshold = gaps(score(source.cache, signal), signal, source.cache.layers)[-1]
+    ran = [0] * source.model.depth
+    hooks = []
+    for index, layer in enumerate(source.model.backbone.encoder.layer):
+
+        def count(module: Any, inputs: tuple[torch.Tensor, ...], at: int = index) -> None:
+            ran[at] += len(inputs[0])
+
+        hooks.append(layer.register_forward_pre_hook(count))
+    try:
+        live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    assert ran == [sum(one.exit_layer >= m for one in live) for m in range(1, source.model.depth + 1)]
+    assert ran[-1] < ROWS
+
+
+@dataclass(frozen=True)
+class Stranger(ExitSignal):
+    """A signal of somebody's own with a memory of every allowed shape; it reads the features too."""
+
+    name: ClassVar[str] = "stranger"
+    title: ClassVar[str] = "Stranger"
+    reference: ClassVar[Reference] = Reference("none", 2026, "https://example.org")
+    exits_when: ClassVar[Any] = ">"
+    inputs: ClassVar[frozenset[Any]] = frozenset({"features", "ids"})
+
+    def step(self, layer: Layer, state: State) -> tuple[torch.Tensor, State]:
+        assert layer.features is not None and layer.head is None and layer.offset_norm is None
+        size = layer.features.double().norm(dim=1)
+        if state is not None:
+            assert torch.equal(state["ids"][0], layer.ids), "the memory belongs to other samples"
+            size = size + state["sizes"][0][1]
+        return size, {"ids": [layer.ids], "sizes": ((layer.ids, size),)}
+
+
+def test_a_signal_nobody_knows_runs_live_with_its_memory_in_step(source: Collected) -> None:
+    tokens, model = source.tokens, source.model
+    never = EarlyExitClassifier(model, Stranger(), math.inf).answers(tokens)
+    assert {one.exit_layer for one in never} == {model.depth}
+    sizes = EarlyExitClassifier(model, Stranger(), -math.inf).answers(tokens)
+    assert {one.exit_layer for one in sizes} == {1}
+    ordered = np.sort([one.score for one in sizes if one.score is not None])
+    middle = int(np.diff(ordered).argmax())
+    threshold = float(ordered[middle : middle + 2].mean())
+    for batch_size in (1, 32):
+        live = EarlyExitClassifier(model, Stranger(), threshold).answers(tokens, batch_size=batch_size)
+        leaves = [1 if one.score is not None and one.score > threshold else 2 for one in sizes]
+        assert [one.exit_layer for one in live] == leaves
+        assert set(leaves) == {1, 2}
+
+
+def test_ids_reach_the_signal_whatever_the_order_of_batches(source: Collected) -> None:
+    live = EarlyExitClassifier(source.model, REGISTRY.make("random"), 0.8)
+    words = texts(20)
+    whole = live.predict(words, batch_size=7)
+    parts = live.predict(words[:9], batch_size=2) + live.predict(words[9:], batch_size=4, first_id=9)
+    assert [(one.id, one.exit_layer) for one in whole] == [(one.id, one.exit_layer) for one in parts]
+
+
+def test_several_threads_get_the_answers_of_one(source: Collected) -> None:
+    live = EarlyExitClassifier(source.model, REGISTRY.make("deebert"), 0.4)
+    # Long texts are cut, which is where a shared tokenizer would be changed by two threads at once.
+    parts = [texts(12, seed=number, longest=40) for number in range(24)]
+    alone = [live.predict(part, batch_size=4) for part in parts]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda part: live.predict(part, batch_size=4), parts))
+    for one, other in zip(alone, together, strict=True):
+        assert [dataclasses.replace(a, score=None) for a in one] == [dataclasses.replace(a, score=None) for a in other]
+        assert [a.score for a in one] == pytest.approx([a.score for a in other], abs=NOISE, nan_ok=True)
+
+
+def test_warming_up_runs_every_layer_though_the_threshold_would_leave_at_once(source: Collected) -> None:
+    live = EarlyExitClassifier(source.model, REGISTRY.make("deebert"), math.inf)
+    seen: list[tuple[int, ...]] = []
+    hook = source.model.backbone.encoder.layer[-1].register_forward_pre_hook(
+        lambda module, inputs: seen.append(tuple(inputs[0].shape[:2]))
+    )
+    try:
+        live.warm_up(samples=3)
+    finally:
+        hook.remove()
+    assert seen == [(3, source.model.config.max_length)]
+    assert {one.exit_layer for one in live.predict(texts(5))} == {1}
+
+
+def test_a_model_from_disk_answers_like_the_one_in_memory(source: Collected, tmp_path: Path) -> None:
+    source.model.save_pretrained(tmp_path / "model")
+    signal = REGISTRY.make("cap[alpha=0.1]")
+    live = EarlyExitClassifier.from_pretrained(tmp_path / "model", "cap[alpha=0.1]", 0.3, device="cpu")
+    assert live.predict(texts(9)) == EarlyExitClassifier(source.model, signal, 0.3).predict(texts(9))
+
+
+@pytest.mark.parametrize("text", SIGNALS)
+def test_nothing_passes_the_unreachable_threshold(text: str, source: Collected) -> None:
+    signal = ready(text, source.cache)
+    live = EarlyExitClassifier(source.model, signal, unreachable_threshold(signal))
+    assert {one.exit_layer for one in live.predict(texts(6))} == {source.model.depth}
+
+
+@pytest.mark.parametrize(
+    ("text", "threshold", "message"),
+    [
+        ("right-tool[temperature=fitted]", 0.9, "learns from labelled samples"),
+        ("pcee[patience=9]", 0.1, "exits at layer 9 at the earliest, found a model of 6 layers"),
+        ("pabee", 2.5, r"expected a whole threshold 1\.\.4 for pabee in a model of 6 layers, found 2\.5"),
+        ("pabee", 5, "expected a whole threshold"),
+        ("cap", math.nan, "expected a number as threshold of cap, found nan"),
+    ],
+)
+def test_a_signal_that_cannot_run_is_refused_at_once(
+    text: str, threshold: float, message: str, source: Collected
+) -> None:
+    with pytest.raises(InputError, match=message):
+        EarlyExitClassifier(source.model, REGISTRY.make(text), threshold)
+
+
+def test_texts_and_second_texts_must_pair_up(source: Collected) -> None:
+    live = EarlyExitClassifier(source.model, REGISTRY.make("cap"), 0.2)
+    with pytest.raises(InputError, match="as many second texts as texts, found 1 and 2"):
+        live.predict(["good", "bad"], ["film"])
+
+
+def test_a_signal_that_gives_nan_is_named(source: Collected) -> None:
+    @dataclass(frozen=True)
+    class Faulty(Stranger):
+        def step(self, layer: Layer, state: State) -> tuple[torch.Tensor, State]:
+            return layer.no_score(), None
+
+    with pytest.raises(InputError, match="signal stranger at layer 1: expected a finite score"):
+        EarlyExitClassifier(source.model, Faulty(), 0.2).predict(["good"])
+
+
+def test_a_cache_of_this_model_is_known_and_one_of_another_is_told_apart(source: Collected, tmp_path: Path) -> None:
+    require_same_model(source.model, source.cache)
+    other = MultiExitModel.from_backbone(
+        save_backbone(tmp_path / "other", depth=6), dataclasses.replace(source.model.config), seed=2
+    )
+    with pytest.raises(InputError, match="weights of the heads differ in 6 of 6 layers, first in layer 1, by up to"):
+        require_same_model(other, source.cache)
+    nearly = MultiExitModel.from_backbone(tmp_path / "other", source.model.config, seed=1)
+    nearly.heads.load_state_dict(source.model.heads.state_dict())
+    require_same_model(nearly, source.cache)
+    with torch.no_grad():
+        nearly.head(4).bias[1] += 1e-6
+    with pytest.raises(InputError, match="biases of the heads differ in 1 of 6 layers, first in layer 4"):
+        require_same_model(nearly, source.cache)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ({"layers": 12}, "with layers 6, found 12"),
+        ({"layers": 6, "width": 8}, "with width 16, found 8"),
+        ({"layers": 6, "width": 16, "classes": 4}, "with classes"),
+    ],
+)
+def test_a_cache_of_another_shape_is_refused(
+    shape: dict[str, int], message: str, source: Collected, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        require_same_model(source.model, Cache(synthetic_cache(tmp_path / "cache", rows=20, **shape)))
