@@ -1,0 +1,222 @@
+"""Data for the explorer: the exact curves, thinned to what a screen can show, as small whole numbers.
+
+Where ``curves.parquet`` stores exits and rates with each operating point (protocols with a threshold axis), the
+explorer can move freely. Where it does not (merged folds have no common threshold), only the curve moves; rates and
+exit histograms then come from the stored readings, and the page says so.
+
+Columns are coded as differences to the previous entry, in units of :data:`SCORE_UNIT` and :data:`RATE_UNIT`; the
+speed-up of an exact point is not stored, since the exit counts give it exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from reports.run import CacheFacts, Run
+from reports.score_tables import own_measure
+from reports.source_rows import place_title
+from reports.style import colour, marker
+
+SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.001, 0.01, 0.00001
+RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)
+"""Operating points kept per unit of relative cost, from fine to coarse; the first that fits the budget is taken."""
+TOLERANCE = 0.0015
+"""How far, as a share of the drawn height, a left-out point may lie from the line between its neighbours."""
+RATES = ("premature_all", "delayed_all", "premature_reached", "delayed_reached")
+
+
+def explorer_data(run: Run, budget: int = 2_000_000) -> dict[str, Any]:
+    """What the explorer of one run needs, as plain values; at most about ``budget`` characters of JSON."""
+    data: dict[str, Any] = {}
+    for resolution in RESOLUTIONS:
+        data = {
+            "units": {"score": SCORE_UNIT, "rate": RATE_UNIT, "cost": COST_UNIT},
+            "resolution": resolution,
+            "primary": run.suite["primary_speed_up"],
+            "signals": signal_looks(run),
+            "places": places(run, resolution),
+        }
+        if len(json.dumps(data, separators=(",", ":"), ensure_ascii=False)) <= budget:
+            break
+    return data
+
+
+def lines_of(run: Run) -> list[tuple[str, str]]:
+    """(signal, parameters) of everything that is drawn: the entries, and the random bound last."""
+    entries = [(entry.signal, entry.parameters) for entry in run.entries]
+    return entries if ("random", "") in entries else [*entries, ("random", "")]
+
+
+def signal_looks(run: Run) -> list[dict[str, str]]:
+    """Label, colour and marker of every line."""
+    return [
+        {"label": run.label(signal, parameters), "colour": colour(signal), "marker": marker(signal)}
+        for signal, parameters in lines_of(run)
+    ]
+
+
+def places(run: Run, resolution: int) -> list[dict[str, Any]]:
+    """One item per cache and protocol, in the suite's order."""
+    numbers = {line: number for number, line in enumerate(lines_of(run))}
+    drawn = dict(list(run.curves.groupby(["cache", "protocol"], sort=False)))
+    counted = dict(list(run.histograms[run.histograms["kind"] == "exits"].groupby(["cache", "protocol"], sort=False)))
+    rates = stored_rates(run)
+    named = named_thresholds(run)
+    found = []
+    for cache in run.caches:
+        for protocol in run.protocols:
+            mine = drawn.get((cache.name, protocol))
+            if mine is None:
+                continue
+            exits = counted.get((cache.name, protocol))
+            lines = []
+            for (signal, parameters), curve in mine.groupby(["signal", "parameters"], sort=False):
+                number = numbers.get((signal, parameters))
+                if number is None:
+                    continue
+                place = (cache.name, protocol, str(signal), str(parameters))
+                line = curve_data(curve, cache.layers, resolution, named.get(place, []))
+                if line is not None:
+                    stored = None if "exits" in line else readings(place, exits, rates)
+                    lines.append({"signal": number, **line, **({"readings": stored} if stored else {})})
+            found.append(
+                {
+                    "label": place_title(run, cache), "protocol": protocol, "layers": cache.layers,
+                    "rows": cache.rows, "score": own_measure(cache), "final": final_score(run, cache, protocol),
+                    "curves": sorted(lines, key=lambda line: line["signal"]),
+                }
+            )  # fmt: skip
+    return found
+
+
+def final_score(run: Run, cache: CacheFacts, protocol: str) -> float | None:
+    """The last layer's score, which every curve starts from."""
+    row = run.row(cache, protocol, "final", "", own_measure(cache), at="final")
+    return None if row is None or math.isnan(row.value) else round(row.value, 3)
+
+
+def named_thresholds(run: Run) -> dict[tuple[str, str, str, str], list[float]]:
+    """Thresholds of readings in the results, by cache, protocol, signal and parameters: their points are kept."""
+    found: dict[tuple[str, str, str, str], list[float]] = {}
+    for row in run.rows.values():
+        if row.threshold is not None and row.layer is None and row.at.startswith(("speed_up=", "loss=")):
+            key = (row.cache, row.protocol, row.signal, row.parameters)
+            found.setdefault(key, []).append(row.threshold)
+    return found
+
+
+def curve_data(curve: pd.DataFrame, layers: int, resolution: int, named: Sequence[float]) -> dict[str, Any] | None:
+    """One signal's curve from full depth to the earliest exits; None when it has no point."""
+    points = curve[curve["kind"] == "point"]
+    if points.empty:
+        return None
+    points = points.sort_values("cost", ascending=False, kind="stable")
+    cost, score = points["cost"].to_numpy(np.float64), points["score"].to_numpy(np.float64)
+    thresholds = points["threshold"].to_numpy(np.float64)
+    exact = bool(points["exits"].notna().all())
+    kept = thinned(cost, score, np.isin(thresholds, named), resolution)
+    data: dict[str, Any] = {"score": steps(score[kept] / SCORE_UNIT)}
+    if exact:
+        counts = np.array(points["exits"].tolist(), dtype=np.int64)[kept]
+        data["exits"] = [steps(counts[:, layer]) for layer in range(layers)]
+        data["thresholds"] = [threshold_text(value) for value in thresholds[kept]]
+        data["rates"] = [steps(points[name].to_numpy(np.float64)[kept] / RATE_UNIT) for name in RATES]
+    else:
+        data["cost"] = steps(cost[kept] / COST_UNIT)
+    band = curve[curve["kind"] == "band"].sort_values("cost", ascending=False, kind="stable")
+    if not band.empty:
+        data["band"] = {
+            "cost": steps(band["cost"].to_numpy(np.float64) / COST_UNIT),
+            "low": steps(band["low"].to_numpy(np.float64) / SCORE_UNIT),
+            "high": steps(band["high"].to_numpy(np.float64) / SCORE_UNIT),
+        }
+    return data
+
+
+def thinned(
+    cost: NDArray[np.float64], score: NDArray[np.float64], named: NDArray[np.bool_], resolution: int
+) -> NDArray[np.int64]:
+    """Which points to keep: one per cell of cost, the ends, the named ones, and the corners that a line would miss."""
+    cell = np.floor(cost * resolution)
+    keep = np.concatenate([[True], cell[1:] != cell[:-1]]) | named
+    keep[[0, -1]] = True
+    height = float(np.ptp(score)) or 1.0
+    # Two rounds: the farthest point of each gap, then again within the halves; a screen shows no more.
+    for _ in range(2):
+        positions = np.flatnonzero(keep)
+        line = np.interp(-cost, -cost[positions], score[positions])
+        error = np.abs(score - line) / height * (200 / resolution if resolution < 200 else 1.0)
+        for start, stop in itertools.pairwise(positions):
+            if stop - start > 1:
+                worst = start + 1 + int(np.argmax(error[start + 1 : stop]))
+                keep[worst] |= error[worst] > TOLERANCE * (400 / resolution) ** 2
+    return np.flatnonzero(keep)
+
+
+def steps(values: NDArray[Any]) -> list[int | None]:
+    """Rounded values, each as the difference to the last known one; None where there is no value.
+
+    >>> steps(np.array([3.2, 4.9, float("nan"), 4.0]))
+    [3, 2, None, -1]
+    """
+    coded: list[int | None] = []
+    last = 0
+    for value in np.asarray(values, dtype=np.float64):
+        if math.isnan(value):
+            coded.append(None)
+            continue
+        whole = round(float(value))
+        coded.append(whole - last)
+        last = whole
+    return coded
+
+
+def threshold_text(value: float) -> float | str | None:
+    """A threshold for JSON: seven digits, infinity as a sign."""
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return float(f"{value:.7g}")
+
+
+Stored = dict[tuple[str, str, str, str], dict[str, dict[str, float]]]
+
+
+def stored_rates(run: Run) -> Stored:
+    """The rates over all layers, and the speed-up, of every matched reading: by place, reading and column."""
+    found: Stored = {}
+    for row in run.rows.values():
+        if row.layer is not None or not row.at.startswith("speed_up=") or math.isnan(row.value):
+            continue
+        place = (row.cache, row.protocol, row.signal, row.parameters)
+        if row.measure in ("premature_rate", "delayed_rate"):
+            column = f"{row.measure.removesuffix('_rate')}_{row.decisions}"
+        elif row.measure == "speed_up" and not row.decisions:
+            column = "speed_up"
+        else:
+            continue
+        found.setdefault(place, {}).setdefault(row.at, {})[column] = round(row.value, 4)
+    return found
+
+
+def readings(place: tuple[str, str, str, str], exits: pd.DataFrame | None, rates: Stored) -> list[Mapping[str, Any]]:
+    """Exit counts and rates at the stored matched readings, for curves that have none of their own."""
+    if exits is None:
+        return []
+    mine = exits[(exits["signal"] == place[2]) & (exits["parameters"] == place[3])]
+    found = []
+    for at, group in mine[mine["at"].str.startswith("speed_up=")].groupby("at", sort=False):
+        own = rates.get(place, {}).get(str(at), {})
+        counts: Iterable[Any] = group.sort_values("layer")["count"]
+        found.append({"at": float(str(at).removeprefix("speed_up=")), "exits": [int(one) for one in counts],
+                      "rates": [own.get(name) for name in RATES], "speed_up": own.get("speed_up")})  # fmt: skip
+    return found

@@ -1,0 +1,250 @@
+"""One run, or several side by side, as a single HTML file that needs nothing but itself.
+
+The page is a view: every number in it was read from a result file and says from which row
+(``data-key="run/file/row/column"``). Without scripts it is complete but for the explorer.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports.alerts import Alert, alerts_of
+from reports.csv_table import csv_text
+from reports.explorer import explorer_data
+from reports.figures import Figure, figures_of
+from reports.glossary import DECISIONS, GLOSSARY
+from reports.latex import latex
+from reports.layout import slug
+from reports.markdown import markdown
+from reports.run import CacheFacts, Run
+from reports.source_rows import SourceRows, place_title
+from reports.standings import Contests
+from reports.table import TOPICS, Cell, Number, Table
+from reports.tables import tables_of
+from reports.task_tables import task_table
+from reports.verdict import Verdict, verdict_of
+
+EXPLORER_CHARACTERS = 2_500_000
+"""How much JSON the explorers of a page may hold; packed, about a third of it counts towards the page."""
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table at its place on the page."""
+
+    id: str
+    run: int
+    table: Table
+
+    @property
+    def bodies(self) -> Iterator[tuple[str, list[Any]]]:
+        """Rows of one kind after another, so that sorting never mixes bounds into signals."""
+        kinds = list(dict.fromkeys(row.kind for row in self.table.rows))
+        return ((kind, [row for row in self.table.rows if row.kind == kind]) for kind in kinds)
+
+    @property
+    def starts(self) -> set[int]:
+        """The columns with which a shared heading begins."""
+        found, place = set(), 0
+        for heading, span in self.table.groups:
+            if heading or self.table.is_grouped:
+                found.add(place)
+            place += span
+        return found - {0}
+
+    @property
+    def remarks(self) -> list[str]:
+        """Why cells are to be read with care, for readers who cannot hover."""
+        found: dict[str, None] = {}
+        for row in self.table.rows:
+            for column, cell in zip(self.table.columns, row.cells, strict=True):
+                if cell.reason and cell.status in ("unmatched", "unreliable"):
+                    where = ", ".join(filter(None, (row.cells[0].text, column.group, column.title)))
+                    found[f"{where}: {cell.reason}"] = None
+        return list(found)
+
+
+@dataclass(frozen=True)
+class ShownFigure:
+    """A drawn figure at its place on the page; ``address`` is its picture as a data: URL."""
+
+    id: str
+    figure: Figure
+    address: str
+
+
+class RunView:
+    """Everything that the page shows of one run."""
+
+    def __init__(self, number: int, path: Path, name: str) -> None:
+        self.number, self.name = number, name
+        self.run = Run(path)
+        self.source = SourceRows(self.run)
+        self.contests = Contests(self.source)
+
+    @property
+    def prefix(self) -> str:
+        return f"run{self.number}-" if self.name else ""
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        return verdict_of(self.contests)
+
+    @cached_property
+    def alerts(self) -> list[Alert]:
+        return alerts_of(self.run)
+
+    @cached_property
+    def tables(self) -> list[ShownTable]:
+        return [self.shown(table) for table in tables_of(self.run)]
+
+    @cached_property
+    def tasks(self) -> list[tuple[str, CacheFacts, ShownTable]]:
+        """(anchor, cache, its table), in the suite's order."""
+        tables = [task_table(self.run, one, self.verdict.protocol) for one in self.run.caches]
+        return [
+            (f"{self.prefix}{table.name}", cache, self.shown(table))
+            for cache, table in zip(self.run.caches, tables, strict=True)
+        ]
+
+    @cached_property
+    def figures(self) -> list[ShownFigure]:
+        """The figures that have been drawn."""
+        found = []
+        for figure in figures_of(self.run):
+            file = self.run.path / "figures" / f"{figure.name}.svg"
+            if file.is_file():
+                address = data_url(file.read_text(encoding="utf-8"))
+                found.append(ShownFigure(f"{self.prefix}figure-{slug(figure.name)}", figure, address))
+        return found
+
+    def shown(self, table: Table) -> ShownTable:
+        return ShownTable(f"{self.prefix}table-{slug(table.name)}", self.number, table)
+
+    def place_title(self, cache: CacheFacts) -> str:
+        return place_title(self.run, cache)
+
+
+def data_url(svg: str) -> str:
+    """A picture as a data: URL; the quotes are changed so that most of it stays readable and short."""
+    body = svg[svg.index("<svg") :].replace('"', "'").replace("\n", " ")
+    return "data:image/svg+xml;charset=utf-8," + quote(body, safe=" '=:/;,()[]{}@!$*+.?-_~|^`")
+
+
+def cell_parts(cell: Cell) -> list[str | Number]:
+    """A cell's text cut at its numbers. Raises ValueError when a number is not in the text."""
+    parts: list[str | Number] = []
+    rest = cell.text
+    for one in cell.numbers:
+        before, found, rest = rest.partition(one.text)
+        if not found:
+            raise ValueError(f"cell {cell.text!r} does not show its number {one.text!r}")
+        parts += [before, one] if before else [one]
+    return [*parts, rest] if rest else parts
+
+
+def packed(data: Any) -> str:
+    """Data as compressed JSON in base64: a fifth of the size, and no sign in it can end a script element."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
+
+
+def downloads(tables: Sequence[ShownTable]) -> dict[str, dict[str, str]]:
+    """The other spellings of every table, by its place."""
+    return {one.id: {"csv": csv_text(one.table), "tex": latex(one.table), "md": markdown(one.table)} for one in tables}
+
+
+def write_page(run_dirs: Sequence[Path], out: Path) -> None:
+    """Write the page of one run, or of several side by side, to the file ``out``; whole or not at all."""
+    names = run_names(run_dirs)
+    views = [RunView(number, Path(path), name) for number, (path, name) in enumerate(zip(run_dirs, names, strict=True))]
+    text = page_text(views)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(out.name + ".part")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(out)
+
+
+def run_names(run_dirs: Sequence[Path]) -> list[str]:
+    """What to call each run: nothing for one alone, otherwise its folder, numbered where folders share a name."""
+    if len(run_dirs) == 1:
+        return [""]
+    names = [Path(path).resolve().name for path in run_dirs]
+    return [f"{name} ({number + 1})" if names.count(name) > 1 else name for number, name in enumerate(names)]
+
+
+def page_text(views: Sequence[RunView]) -> str:
+    """The page as text; equal results give equal text."""
+    environment = Environment(
+        loader=PackageLoader("reports", "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    loader = environment.loader
+    assert loader is not None
+
+    def source(name: str) -> Markup:
+        return Markup(loader.get_source(environment, name)[0])  # noqa: S704 - our own sheet and scripts
+
+    def origin(run: int, number: Number) -> str:
+        where = views[run].source.origin(number)
+        return f"{run}/{where}" if where else ""
+
+    tables = [one for view in views for one in (*view.tables, *(table for _, _, table in view.tasks))]
+    explorers = [{"run": view.name, **explorer_data(view.run, EXPLORER_CHARACTERS // len(views))} for view in views]
+    context: Mapping[str, Any] = {
+        "views": views,
+        "title": " and ".join(dict.fromkeys(str(view.run.suite["name"]) for view in views)),
+        "topics": topics_of(views),
+        "glossary": GLOSSARY,
+        "decisions": DECISIONS,
+        "explorer": packed(explorers),
+        "downloads": packed(downloads(tables)),
+        "source": source,
+        "origin": origin,
+        "parts": cell_parts,
+        "slug": slug,
+    }
+    return environment.get_template("page.html.j2").render(context)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One question with the tables and figures that answer it.
+
+    ``others`` are the tables of the protocols that the verdict is not read under, by protocol.
+    """
+
+    key: str
+    question: str
+    tables: tuple[ShownTable, ...]
+    others: tuple[tuple[str, tuple[ShownTable, ...]], ...]
+    figures: tuple[ShownFigure, ...]
+
+
+def topics_of(views: Sequence[RunView]) -> list[Topic]:
+    """The questions that have an answer, in order; several runs stand below one another in each."""
+    leading = {view.verdict.protocol for view in views}
+    found = []
+    for key, question in TOPICS.items():
+        tables = [one for view in views for one in view.tables if one.table.topic == key]
+        figures = tuple(one for view in views for one in view.figures if one.figure.topic == key)
+        first = tuple(one for one in tables if not one.table.protocol or one.table.protocol in leading)
+        rest: dict[str, list[ShownTable]] = {}
+        for one in tables:
+            if one not in first:
+                rest.setdefault(one.table.protocol, []).append(one)
+        if tables or figures:
+            others = tuple((protocol, tuple(group)) for protocol, group in rest.items())
+            found.append(Topic(key, question, first, others, figures))
+    return found
