@@ -164,12 +164,10 @@ class UnitTables:
             found = [one for one in found if not one.row.at.startswith("tau=")]
         self.rows += [one.row for one in found]
         if compared:
-            self._keep_for_pairs(protocol, signal, parameters, merged, found)
+            self._keep_for_pairs(blank, merged, found)
             self._draw(place, protocol, merged, numbers)
 
-    def _keep_for_pairs(
-        self, protocol: str, signal: str, parameters: str, merged: Merged, found: Sequence[Measured]
-    ) -> None:
+    def _keep_for_pairs(self, blank: Row, merged: Merged, found: Sequence[Measured]) -> None:
         number = len(self.compared)
         drawn = [one for one in found if one.resampled is not None]
         tally, resampled = merged.band
@@ -183,7 +181,7 @@ class UnitTables:
             f"{number}-score-resampled": resampled.score(measure)[merged.reaches],
         }
         self.compared.append(
-            {"protocol": protocol, "signal": signal, "parameters": parameters,
+            {"protocol": blank.protocol, "signal": blank.signal, "parameters": blank.parameters, "reason": blank.reason,
              "rows": [[one.row.at, one.row.layer, one.row.decisions, one.row.measure] for one in drawn]}
         )  # fmt: skip
 

@@ -25,7 +25,7 @@ from benchmarks.bounds import final_layer, fixed_layer, oracle, random_at
 from benchmarks.configuration import resampled_exits
 from benchmarks.delong import two_sided
 from benchmarks.intervals import difference
-from benchmarks.measures import Measured, one_layer, speed_up_text, tally_rows, with_interval
+from benchmarks.measures import Measured, joined, one_layer, speed_up_text, tally_rows, with_interval
 from benchmarks.operating import area_below
 from benchmarks.protocols import fold_numbers
 from benchmarks.ranking import Ranking
@@ -57,6 +57,7 @@ class Compared:
 
     signal: str
     parameters: str
+    reason: str
     resampled: dict[Question, NDArray[np.float64]]
     ranking: Ranking
     polyline: tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -131,7 +132,7 @@ def load_compared(unit: Path, scored: ScoredCache, settings: Settings, protocol:
             )
             found.append(
                 Compared(
-                    entry["signal"], entry["parameters"], resampled,
+                    entry["signal"], entry["parameters"], entry["reason"], resampled,
                     Ranking(arrays[f"{number}-certainty"], right, folds), polyline, rising(cost, score),
                     (arrays[f"{number}-cost-resampled"], arrays[f"{number}-score-resampled"]),
                 )
@@ -155,14 +156,15 @@ def area_rows(place: Mapping[str, Any], entries: Sequence[Compared], scored: Sco
     if not entries:
         return []
     blanks = [
-        Row(**place, signal=one.signal, parameters=one.parameters, measure="area", n=samples.size) for one in entries
+        Row(**place, signal=one.signal, parameters=one.parameters, measure="area", n=samples.size, reason=one.reason)
+        for one in entries
     ]
     usable = [one for one in entries if len(one.polyline[0]) > 1 and len(one.band[0]) > 1]
     low = max((float(one.polyline[0][0]) for one in usable), default=1.0)
     high = min((float(one.polyline[0][-1]) for one in usable), default=0.0)
     if len(usable) < len(entries) or low >= high:
         reason = "the compared signals have no range of costs in common"
-        return [Measured(replace(blank, status="undefined", reason=reason)) for blank in blanks]
+        return [Measured(replace(blank, status="undefined", reason=joined(reason, blank.reason))) for blank in blanks]
     found = []
     for blank, entry in zip(blanks, entries, strict=True):
         value = area_below(*entry.polyline, low, high)
@@ -170,7 +172,7 @@ def area_rows(place: Mapping[str, Any], entries: Sequence[Compared], scored: Sco
         costs, scores = entry.band_resampled
         draws = np.array([area_below(*rising(costs[:, b], scores[:, b]), low, high) for b in range(costs.shape[1])])
         span = f"over relative costs {low:.4f} to {high:.4f}"
-        found.append(with_interval(replace(blank, reason=span), value, draws + (value - coarse)))
+        found.append(with_interval(replace(blank, reason=joined(span, blank.reason)), value, draws + (value - coarse)))
     return found
 
 
