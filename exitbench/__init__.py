@@ -8,6 +8,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from benchmarks.evaluate import evaluate, replay
+    from benchmarks.scoring import score
     from exitbench.cache import Cache, CacheWriter
     from signals import ExitSignal, Layer
 
@@ -16,9 +18,12 @@ HOMES = {
     "CacheWriter": "exitbench.cache",
     "ExitSignal": "signals",
     "Layer": "signals",
+    "evaluate": "benchmarks.evaluate",
+    "replay": "benchmarks.evaluate",
+    "score": "benchmarks.scoring",
 }
 
-__all__ = ["Cache", "CacheWriter", "ExitSignal", "Layer"]
+__all__ = ["Cache", "CacheWriter", "ExitSignal", "Layer", "evaluate", "replay", "score"]
 
 
 def __getattr__(name: str) -> Any:

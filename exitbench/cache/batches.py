@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from exitbench.cache.heads import offset_norms
-from exitbench.cache.manifest import Manifest
+from exitbench.cache.manifest import Manifest, Model, Task
 from exitbench.errors import InputError
 
 STORED = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -41,6 +42,25 @@ def _from_array(array: NDArray[Any], name: str) -> Tensor:
 
 def _dtype_name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
+
+
+def checked_heads(
+    path: Path, heads: tuple[Tensor | ArrayLike, Tensor | ArrayLike], task: Task, model: Model
+) -> dict[str, Tensor]:
+    """``weight`` [layers, classes, width] and ``bias`` [layers, classes] in float32, or an InputError."""
+    weight, bias = (as_tensor(part, whole=False, name="heads").float() for part in heads)
+    expected = [model.layers, len(task.classes), model.width or (weight.shape[-1] if weight.ndim else 0)]
+    if list(weight.shape) != expected or list(bias.shape) != expected[:2]:
+        raise InputError(
+            f"{path}: expected head weight {expected} and bias {expected[:2]},"
+            f" found {list(weight.shape)} and {list(bias.shape)}"
+        )
+    for name, part in (("weight", weight), ("bias", bias)):
+        wrong = torch.nonzero(~torch.isfinite(part))
+        if len(wrong):
+            layer = int(wrong[0, 0]) + 1
+            raise InputError(f"{path}: expected finite head {name}s, found one at layer {layer} that is not")
+    return {"weight": weight.contiguous(), "bias": bias.contiguous()}
 
 
 @dataclass(frozen=True)

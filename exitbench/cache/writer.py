@@ -17,12 +17,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from exitbench.cache import files
-from exitbench.cache.batches import Batch, ShardBuffer, as_tensor
+from exitbench.cache.batches import Batch, ShardBuffer, checked_heads
 from exitbench.cache.files import make_directory, partial_name, write_whole
 from exitbench.cache.heads import head_algebra
 from exitbench.cache.manifest import (
@@ -37,6 +36,14 @@ from exitbench.cache.manifest import (
     parse_manifest,
     read_manifest,
 )
+from exitbench.cache.resuming import (
+    features_name,
+    refuse_other_collection,
+    refuse_other_shards,
+    refuse_other_total,
+    shard_name,
+    shard_number,
+)
 from exitbench.cache.tensors import encode, open_tensors
 from exitbench.errors import InputError
 
@@ -45,22 +52,6 @@ HEADS = "heads.safetensors"
 
 class CacheWarning(UserWarning):
     """Something about the data that a user should know, said once."""
-
-
-def shard_name(number: int) -> str:
-    """The file of shard ``number``, counted from 0."""
-    return f"shard-{number:05d}.safetensors"
-
-
-def features_name(number: int) -> str:
-    """The feature file of shard ``number``."""
-    return f"shard-{number:05d}.features.safetensors"
-
-
-def shard_number(name: str) -> int:
-    """The number in a shard's file name."""
-    digits = name.removeprefix("shard-").removesuffix(".safetensors")
-    return int(digits) if digits.isdigit() else -1
 
 
 class CacheWriter:
@@ -92,7 +83,7 @@ class CacheWriter:
             raise InputError(f"expected shards of at least 1 row, found {shard_rows}")
         self.path = Path(path)
         self.shard_rows, self.rank, self.ranks, self.barrier = shard_rows, rank, ranks, barrier
-        self._heads = self._check_heads(heads, task, model)
+        self._heads = None if heads is None else checked_heads(self.path, heads, task, model)
         width = model.width if self._heads is None else int(self._heads["weight"].shape[2])
         self._head_entry: FileEntry | None = None
         given: dict[str, Any] = {
@@ -150,7 +141,7 @@ class CacheWriter:
     def pending(self, total_rows: int) -> Iterator[range]:
         """The rows of each shard that this process still has to deliver, one range at a time."""
         self._total = total_rows
-        self._check_total(total_rows)
+        refuse_other_total(self.path, self._done, self.shard_rows, total_rows)
         for number in range(self.rank, -(-total_rows // self.shard_rows), self.ranks):
             if number in self._done:
                 continue
@@ -196,26 +187,6 @@ class CacheWriter:
 
     # -- starting and resuming -------------------------------------------------------------------
 
-    def _check_heads(
-        self, heads: tuple[Tensor | ArrayLike, Tensor | ArrayLike] | None, task: Task, model: Model
-    ) -> dict[str, Tensor] | None:
-        if heads is None:
-            return None
-        weight, bias = (as_tensor(part, whole=False, name="heads").float() for part in heads)
-        expected = [model.layers, len(task.classes), model.width or (weight.shape[-1] if weight.ndim else 0)]
-        if list(weight.shape) != expected or list(bias.shape) != expected[:2]:
-            raise InputError(
-                f"{self.path}: expected head weight {expected} and bias {expected[:2]},"
-                f" found {list(weight.shape)} and {list(bias.shape)}"
-            )
-        for name, part in (("weight", weight), ("bias", bias)):
-            wrong = torch.nonzero(~torch.isfinite(part))
-            if len(wrong):
-                raise InputError(
-                    f"{self.path}: expected finite head {name}s, found one at layer {int(wrong[0, 0]) + 1} that is not"
-                )
-        return {"weight": weight.contiguous(), "bias": bias.contiguous()}
-
     def _start(self) -> None:
         path = self.path
         if path.exists() and not path.is_dir():
@@ -235,7 +206,7 @@ class CacheWriter:
             raise InputError(f"{self.path}: expected a new or unfinished cache, found a complete one")
         if self._heads is not None:
             self._write_heads(earlier)
-        self._refuse_other(earlier)
+        refuse_other_collection(self.path, earlier, replace(self._plan, heads=self._head_entry))
         kept = {"provenance": earlier.provenance, "extra_provenance": earlier.extra_provenance}
         self._plan = replace(self._plan, heads=self._head_entry, **kept)  # type: ignore[arg-type]
         for record in [earlier, *self._rank_records()]:
@@ -243,7 +214,7 @@ class CacheWriter:
                 self._done[shard_number(entry.file)] = entry
         own = earlier if self.rank == 0 else self._own_record()
         self._mine = {shard_number(entry.file): entry for entry in own.shards} if own else {}
-        self._check_shard_rows()
+        refuse_other_shards(self.path, self._done, self.shard_rows)
         while self._next in self._done:
             self._next += 1
 
@@ -256,42 +227,6 @@ class CacheWriter:
                 raise InputError(f"{self.path}: cannot resume: the heads differ from those of the earlier start")
             write_whole(target, [blocks])
         self._head_entry = FileEntry(HEADS, hashlib.sha256(blocks).hexdigest())
-
-    def _refuse_other(self, earlier: Manifest) -> None:
-        """A collection resumes with the same task, model, versions and dtype, or not at all."""
-        pairs = {
-            "task": (earlier.task, self._plan.task),
-            "split": (earlier.split, self._plan.split),
-            "model": (earlier.model, self._plan.model),
-            "feature dtype": (earlier.feature_dtype, self._plan.feature_dtype),
-            "versions": (earlier.provenance.versions, self._plan.provenance.versions),
-            "dtype": (earlier.provenance.dtype, self._plan.provenance.dtype),
-            "device": (earlier.provenance.device, self._plan.provenance.device),
-            "seed": (earlier.provenance.seed, self._plan.provenance.seed),
-        }
-        if earlier.shards:
-            pairs["heads"] = (earlier.heads, self._head_entry)
-        for name, (was, now) in pairs.items():
-            if was != now:
-                raise InputError(f"{self.path}: cannot resume: {name} was {was} at the earlier start, now {now}")
-
-    def _check_shard_rows(self) -> None:
-        for number, entry in sorted(self._done.items()):
-            last = number == max(self._done)
-            if entry.rows > self.shard_rows or (entry.rows < self.shard_rows and not last):
-                raise InputError(
-                    f"{self.path}: cannot resume: expected shards of {self.shard_rows} rows,"
-                    f" found {entry.rows} in {entry.file}"
-                )
-
-    def _check_total(self, total_rows: int) -> None:
-        for number, entry in self._done.items():
-            expected = min(self.shard_rows, total_rows - number * self.shard_rows)
-            if entry.rows != expected:
-                raise InputError(
-                    f"{self.path}: cannot resume: {entry.file} has {entry.rows} rows, expected {max(expected, 0)}"
-                    f" of {total_rows} in shards of {self.shard_rows}"
-                )
 
     # -- shards ----------------------------------------------------------------------------------
 
