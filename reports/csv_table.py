@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 
 from reports.table import Cell, Column, Number, Table
 
@@ -26,7 +27,7 @@ def safe(text: str) -> str:
 
 def real(value: float | None) -> str:
     """A number as the shortest text that reads back as the same number; empty for none."""
-    return "" if value is None or value != value else repr(float(value))
+    return "" if value is None or math.isnan(value) else repr(float(value))
 
 
 def heading(column: Column) -> str:

@@ -18,7 +18,7 @@ PREAMBLE = r"""% Needs \usepackage{graphicx}.
 SIGNS = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}", "×": r"$\times$", "–": "--", "—": "---", "−": r"$-$", "∞": r"$\infty$",
+    "|": r"\textbar{}", '"': "''", "×": r"$\times$", "–": "--", "—": "---", "−": r"$-$", "∞": r"$\infty$",
     "·": r"$\cdot$", "†": r"$\dagger$", "‡": r"$\ddagger$", "≥": r"$\geq$", "≤": r"$\leq$", "±": r"$\pm$",
     "’": "'", "‘": "`", "“": "``", "”": "''", "…": r"\ldots{}", "ß": r"\ss{}", "ø": r"\o{}", "Ø": r"\O{}",
     "æ": r"\ae{}", "Æ": r"\AE{}", "ł": r"\l{}", "Ł": r"\L{}", "α": r"$\alpha$", "τ": r"$\tau$", "\u00a0": "~",
@@ -27,7 +27,6 @@ ACCENTS = {
     "\u0300": r"\`", "\u0301": r"\'", "\u0302": r"\^", "\u0303": r"\~", "\u0304": r"\=", "\u0306": r"\u",
     "\u0307": r"\.", "\u0308": r"\"", "\u030a": r"\r", "\u030b": r"\H", "\u030c": r"\v", "\u0327": r"\c",
 }  # fmt: skip
-SIGNS['"'] = "''"  # \textquotedbl needs another font encoding
 
 
 def escaped(text: str) -> str:

@@ -7,24 +7,21 @@ import re
 from reports.csv_table import heading
 from reports.table import Cell, Table
 
-SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$^=:@-])")
-"""Signs that mean something somewhere in Markdown; each may be written behind a backslash."""
+INLINE = re.compile(r"([\\`*_\[\]|~$#^@])")
+"""Signs that mean something within a line."""
 
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-PLAIN = re.compile(r"(?<=\w)[-=:.](?=\w)|(?<=\w)_(?=\w)")
 
 
 def escaped(text: str) -> str:
-    """A text that Markdown shows as it is, on one line.
+    r"""A text that Markdown shows as it is, on one line; also where it begins a line or an item.
 
-    >>> escaped("a|b <script>"), escaped("CAP"), escaped("F-PABEE")
-    ('a\\\\|b &lt;script&gt;', 'CAP', 'F-PABEE')
+    >>> print(escaped("a|b <script>"), escaped("F-PABEE"), escaped("- x"), escaped("2. x"))
+    a\|b &lt;script&gt; F-PABEE \- x 2\. x
     """
-    flat = " ".join(text.split())
-    entities = "".join(ENTITIES.get(sign, sign) for sign in flat)
-    if re.fullmatch(r"[\w .,;%×–·†‡&-]*", entities) and not re.search(r"_|(^|\s)-|&(?!(amp|lt|gt);)|--", entities):
-        return entities
-    return SPECIAL.sub(r"\\\1", entities)
+    flat = INLINE.sub(r"\\\1", " ".join(text.split()))
+    flat = re.sub(r"^([-+=])", r"\\\1", re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", flat))
+    return "".join(ENTITIES.get(sign, sign) for sign in flat)
 
 
 def spelled(cell: Cell) -> str:
