@@ -51,6 +51,11 @@ def command(
     from exitbench.models.tasks import task_card
 
     first = processes(device).is_main_process
+
+    def say(line: str, err: bool = True) -> None:
+        if first:
+            typer.echo(line, err=err)
+
     network = MultiExitModel.from_pretrained(model)
     asked = task or network.config.task
     examples = load_examples(asked, split, data_dir, own_columns(text, text_pair, label), network.config.classes)
@@ -60,9 +65,9 @@ def command(
             f"found one for {', '.join(network.config.classes)} in {model}"
         )
     tokens = tokenize(examples, network.tokenizer, network.config.max_length)
-    if tokens.cut and first:
+    if tokens.cut:
         limit = network.config.max_length
-        typer.echo(f"note: {tokens.cut} of {len(tokens)} texts are longer than {limit} tokens and were cut", err=True)
+        say(f"note: {tokens.cut} of {len(tokens)} texts are longer than {limit} tokens and were cut")
     try:
         collect(
             network,
@@ -79,8 +84,6 @@ def command(
             provenance={"command": shlex.join(["exitbench", *sys.argv[1:]]), "note": note},
         )
     except KeyboardInterrupt:
-        if first:
-            typer.echo(f"{out}: stopped; the same command goes on with it", err=True)
+        say(f"{out}: stopped; the same command goes on with it")
         raise typer.Exit(1) from None
-    if first:
-        typer.echo(f"{out}: complete")
+    say(f"{out}: complete", err=False)

@@ -61,6 +61,7 @@ def command(
     `accelerate launch -m exitbench train --model roberta-base --task mnli --out models/roberta-mnli`
     """
     from exitbench.models import MultiExitConfig, MultiExitModel, load_examples, tokenize
+    from exitbench.models.checkpoints import starting_point
     from exitbench.models.data import own_columns
     from exitbench.models.devices import processes
     from exitbench.models.tasks import task_card
@@ -68,13 +69,15 @@ def command(
 
     first = processes(device).is_main_process
 
-    def say(line: str) -> None:
+    def say(line: str, err: bool = True) -> None:
         if first:
-            typer.echo(line, err=True)
+            typer.echo(line, err=err)
 
     if resume and (out / "training.json").is_file():
         say(f"{out}: already complete")
         return
+    # Before anything slow: whether this training may start at all.
+    starting_point(out, resume)
     columns = own_columns(text, text_pair, label)
     train = load_examples(task, "train", data_dir, columns).sample(max_train_rows, seed)
     dev = load_examples(task, "dev", data_dir, columns, train.classes)
@@ -105,5 +108,4 @@ def command(
     if not result.finished:
         say(f"stopped after step {result.steps} of {training.total_steps}; go on with --resume")
         raise typer.Exit(1)
-    if first:
-        typer.echo(f"{out}: complete")
+    say(f"{out}: complete", err=False)

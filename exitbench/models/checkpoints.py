@@ -45,6 +45,19 @@ def latest_checkpoint(out: Path) -> Path | None:
     return found[-1] if found else None
 
 
+def starting_point(out: Path, resume: bool) -> Path | None:
+    """The checkpoint to go on from, ``None`` for a new training; an error if either would overwrite something."""
+    if out.exists():
+        raise InputError(f"expected a new folder for the model, found {out}")
+    checkpoint = latest_checkpoint(out)
+    if checkpoint is not None and not resume:
+        raise InputError(
+            f"expected a new training, found an unfinished one in {checkpoints_of(out)}: "
+            "go on with --resume, or remove that folder"
+        )
+    return checkpoint
+
+
 def save_checkpoint(
     out: Path,
     model: MultiExitModel,

@@ -114,7 +114,7 @@ def collect_rows(
     batch_size: int,
     stored: torch.dtype | None,
     autocast: torch.dtype | None,
-    bar: ProgressBar | None = None,
+    bar: ProgressBar,
 ) -> Outputs:
     """The outputs of a range of rows, in their own order, on the CPU; ``stored`` None keeps no features."""
     M, n, C, N = model.depth, len(rows), len(model.config.classes), model.width
@@ -125,10 +125,10 @@ def collect_rows(
         places = torch.tensor(part.rows) - rows.start
         logits[:, places] = part.logits
         norms[:, places] = part.offset_norm
-        if kept is not None and part.features is not None:
+        if kept is not None:
+            assert part.features is not None
             kept[:, places] = part.features
-        if bar is not None:
-            bar.advance(len(part.rows))
+        bar.advance(len(part.rows))
     return Outputs(list(rows), logits, norms, kept)
 
 

@@ -43,7 +43,7 @@ def autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
         return None
     if device.type != "cuda":
         raise InputError(f"expected --precision float32 or auto on {device.type}, found {precision!r}")
-    if precision == "auto":
+    if precision == "auto":  # pragma: no cover - needs a GPU
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     return torch.bfloat16 if precision == "bfloat16" else torch.float16
 

@@ -13,6 +13,7 @@ class ProgressBar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+        self.visible = visible
         console = Console(stderr=True)
         self.bar = Progress(
             TextColumn("{task.description}"),
@@ -34,7 +35,8 @@ class ProgressBar:
 
     def say(self, line: str) -> None:
         """Print a line that stays, above the bar."""
-        self.bar.console.print(line, highlight=False, soft_wrap=True, markup=False)
+        if self.visible:
+            self.bar.console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     def __enter__(self) -> Self:
         self.bar.start()

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import math
 import shutil
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,14 +24,15 @@ from exitbench.models.batches import Batch, Tokens, training_batches
 from exitbench.models.checkpoints import (
     Progress,
     checkpoints_of,
-    latest_checkpoint,
     load_moments,
     load_weights,
     read_progress,
     save_checkpoint,
+    starting_point,
     step_seed,
 )
 from exitbench.models.devices import accelerator_for, library_versions
+from exitbench.models.interrupts import StopRequest
 from exitbench.models.losses import Stage, exit_loss, open_for_training, stages
 from exitbench.models.network import MultiExitModel
 from exitbench.models.progress import ProgressBar
@@ -89,15 +87,17 @@ class Training:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.model, self.train, self.dev, self.task, self.options, self.out = model, train, dev, task, options, out
-        self.checkpoint_every, self.facts, self.command, self.say = checkpoint_every, facts or {}, command, say
+        self.checkpoint_every, self.facts, self.command = checkpoint_every, facts or {}, command
         self.stages = stages(options.loss, model.depth)
         self.accelerator: Accelerator = accelerator_for(device, options.precision)
         self.rank, self.ranks = self.accelerator.process_index, self.accelerator.num_processes
+        self.say = say
         model.to(self.accelerator.device)
         self.epoch_steps = len(self._epoch_batches(0)) // self.ranks
         self.total_steps = self.epoch_steps * options.epochs * len(self.stages)
         self.progress = Progress()
-        self.asked_to_stop = self.stopping = False
+        self.request = StopRequest()
+        self.stopping = False
         self.trained: dict[str, nn.Parameter] = {}
         self.optimizer: Any = None
         self.wrapped: Any = None
@@ -119,7 +119,7 @@ class Training:
     def run(self, resume: bool = False) -> TrainingResult:
         """Train to the end, or until interrupted; then write the model, or a checkpoint, and say so."""
         checkpoint = self._starting_point(resume)
-        with ProgressBar("training", self.total_steps, self.progress.step, self.rank == 0) as bar, self._interrupts():
+        with ProgressBar("training", self.total_steps, self.progress.step, self.rank == 0) as bar, self.request:
             while self.progress.step < self.total_steps and not self.stopping:
                 self._enter_stage(
                     self.stages[self.progress.step // (self.epoch_steps * self.options.epochs)], checkpoint
@@ -132,22 +132,13 @@ class Training:
         return TrainingResult(finished, self.progress.step, self.progress.history)
 
     def _starting_point(self, resume: bool) -> Path | None:
-        checkpoint = latest_checkpoint(self.out)
-        if self.out.exists():
-            raise InputError(f"expected a new folder for the model, found {self.out}")
-        if checkpoint is None:
-            if resume and self.rank == 0:
-                self.say(f"no checkpoint in {checkpoints_of(self.out)}: starting from the beginning")
-            return None
-        if not resume:
-            raise InputError(
-                f"expected a new training, found an unfinished one in {checkpoints_of(self.out)}: "
-                "go on with --resume, or remove that folder"
-            )
-        self.progress = read_progress(checkpoint, self.settings)
-        load_weights(checkpoint, self.model)
-        if self.rank == 0:
+        checkpoint = starting_point(self.out, resume)
+        if checkpoint is not None:
+            self.progress = read_progress(checkpoint, self.settings)
+            load_weights(checkpoint, self.model)
             self.say(f"resuming after step {self.progress.step} of {self.total_steps}")
+        elif resume:
+            self.say(f"no checkpoint in {checkpoints_of(self.out)}: starting from the beginning")
         return checkpoint
 
     def _enter_stage(self, stage: Stage, checkpoint: Path | None) -> None:
@@ -159,7 +150,7 @@ class Training:
             load_moments(checkpoint, optimizer, self.trained)
         self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         scaler = self.accelerator.scaler
-        if scaler is not None and self.progress.scaler:
+        if scaler is not None and self.progress.scaler:  # pragma: no cover - needs a GPU
             scaler.load_state_dict(self.progress.scaler)
 
     def _groups(self) -> list[dict[str, Any]]:
@@ -199,7 +190,7 @@ class Training:
                 if epoch_ends:
                     self.progress.seconds += time.perf_counter() - started
                     started = time.perf_counter()
-                    bar.say(self._close_epoch(epoch)) if self.rank == 0 else self._close_epoch(epoch)
+                    bar.say(self._close_epoch(epoch))
                     loss_sum.zero_()
                 if (due or self.stopping) and self.progress.step < self.total_steps:
                     self.progress.seconds += time.perf_counter() - started
@@ -262,7 +253,7 @@ class Training:
         return f"epoch {epoch + 1}/{epochs}: loss {loss:.4f}, dev {self.task.metric} by layer {listed}"
 
     def _checkpoint(self) -> None:
-        if self.accelerator.scaler is not None:
+        if self.accelerator.scaler is not None:  # pragma: no cover - needs a GPU
             self.progress.scaler = self.accelerator.scaler.state_dict()
         if self.rank == 0:
             optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
@@ -285,28 +276,9 @@ class Training:
     def _anyone_stopped(self) -> bool:
         """Whether this process, or any other of the same training, was asked to stop."""
         if self.ranks == 1:
-            return self.asked_to_stop
-        flag = torch.tensor(int(self.asked_to_stop), device=self.accelerator.device)
+            return self.request.made
+        flag = torch.tensor(int(self.request.made), device=self.accelerator.device)
         return bool(self.accelerator.reduce(flag).item())
-
-    @contextmanager
-    def _interrupts(self) -> Iterator[None]:
-        """Turn the first Ctrl-C (or SIGTERM) into a stop after the step in hand; a second one is immediate."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def stop(number: int, frame: Any) -> None:
-            if self.asked_to_stop:
-                raise KeyboardInterrupt
-            self.asked_to_stop = True
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def rate_factor(step: int, total: int, warm_up: float) -> float:

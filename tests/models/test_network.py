@@ -9,10 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModel
+from transformers.utils import logging
 
 from exitbench.errors import InputError
 from exitbench.models.batches import Batch
 from exitbench.models.families import FAMILIES
+from exitbench.models.folders import draft_folder, quiet_library
 from exitbench.models.network import MultiExitConfig, MultiExitModel
 from tests.models.tiny import save_backbone, tiny_backbone, token_batch
 
@@ -245,6 +247,39 @@ def test_a_full_disk_leaves_the_old_model_and_no_half_written_one(tmp_path: Path
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "model" / "model.safetensors").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["encoder", "model"]
+
+
+def test_a_place_that_cannot_hold_a_folder_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="could not write to"):
+        multi_exit().save_pretrained(tmp_path / "file" / "model")
+
+
+def test_a_draft_disappears_with_any_error(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), draft_folder(tmp_path / "model") as draft:
+        (draft / "half").write_text("x")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_without_a_tokenizer_of_its_own_is_saved_without(tmp_path: Path) -> None:
+    multi_exit().save_pretrained(tmp_path / "model", {"note": "made by hand"})
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "training.json",
+    ]
+
+
+def test_the_library_keeps_its_own_loudness(tmp_path: Path) -> None:
+    logging.enable_progress_bar()
+    before = logging.get_verbosity()
+    with quiet_library():
+        assert logging.get_verbosity() == logging.ERROR
+        assert not logging.is_progress_bar_enabled()
+    assert logging.get_verbosity() == before
+    assert logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
 
 
 def test_the_fingerprint_follows_every_weight() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from exitbench.models.batches import Batch, Tokens, tokenize, training_batches
 from exitbench.models.checkpoints import checkpoints_of, latest_checkpoint, step_seed
 from exitbench.models.data import load_examples
 from exitbench.models.devices import autocast_dtype, runs_on_cpu
+from exitbench.models.interrupts import StopRequest
 from exitbench.models.losses import exit_loss, open_for_training, stages
 from exitbench.models.network import MultiExitConfig, MultiExitModel
+from exitbench.models.progress import ProgressBar
 from exitbench.models.scores import confusion_counts, layer_scores
 from exitbench.models.training import Training, TrainingOptions
 from tests.models.tiny import two_processes, write_reviews
@@ -228,14 +231,13 @@ def test_a_training_in_two_stages_resumes_in_either(encoder: Path, reviews: Path
         assert_same_weights(out, tmp_path / "whole")
 
 
-def test_the_second_interrupt_stops_at_once(encoder: Path, reviews: Path, tmp_path: Path) -> None:
-    def twice(tokens: Tokens) -> Tokens:
-        return alarming(3, signal.SIGINT)(tokens)  # type: ignore[no-any-return]
-
-    training = new_training(encoder, reviews, tmp_path / "model", wrap=twice)
-    training.asked_to_stop = True
-    with pytest.raises(KeyboardInterrupt), training._interrupts():
+def test_the_second_interrupt_stops_at_once() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), StopRequest() as request:
         os.kill(os.getpid(), signal.SIGINT)
+        assert request.made
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_training_in_a_thread_leaves_signals_alone(encoder: Path, reviews: Path, tmp_path: Path) -> None:
@@ -386,11 +388,38 @@ def test_the_counts_of_two_processes_add_up(reviews: Path, uninterrupted: Path) 
     assert not model.training
 
 
+# -- the bar -------------------------------------------------------------------------------------
+
+
+def test_the_bar_shows_count_loss_and_time_left_in_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with ProgressBar("training", 10, done=4) as bar:
+        bar.advance(note="loss 0.1234")
+        bar.advance()
+        bar.say("epoch 1/1: [a line]")
+    said = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert "epoch 1/1: [a line]" in said
+    assert re.search(r"training.* 6/10 .*loss 0\.1234.*:", said)
+
+
+def test_without_a_terminal_only_lines_that_stay_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for visible in (True, False):
+        with ProgressBar("training", 10, visible=visible) as bar:
+            bar.advance(note="loss 0.1234")
+            bar.say("a line")
+    assert capsys.readouterr().err == "a line\n"
+
+
 # -- devices -------------------------------------------------------------------------------------
 
 
 def test_devices_and_precisions_that_are_not_here_are_refused() -> None:
     assert runs_on_cpu("cpu")
+    assert runs_on_cpu("cpu:0")
+    assert os.environ.pop("ACCELERATE_TORCH_DEVICE") == "cpu:0"
     with pytest.raises(InputError, match="expected --device auto, cpu, cuda, cuda:N or mps, found 'gpu'"):
         runs_on_cpu("gpu")
     cpu = torch.device("cpu")

@@ -1,0 +1,74 @@
+"""Collecting against a bare forward pass over the same batches, as a ratio inside one run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, BertConfig
+
+from benchmarks.speed.ratios import ratio
+from exitbench.cache import TASKS
+from exitbench.models import MultiExitConfig, MultiExitModel, Tokens
+from exitbench.models.batches import length_batches
+from exitbench.models.collecting import collect
+
+ROWS, BATCH, WORDS = 128, 32, 1000
+LEAST = 0.9
+"""The share of a bare forward pass's throughput that collecting must reach."""
+
+
+@pytest.fixture(scope="module")
+def network() -> MultiExitModel:
+    """Six layers of BERT-small's width: large enough that the layers, not Python, take the time."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=WORDS, hidden_size=512, num_hidden_layers=6, num_attention_heads=8, intermediate_size=2048
+    )
+    backbone: Any = AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+    return MultiExitModel(backbone, MultiExitConfig(("negative", "positive"), "mean", "per-layer")).eval()
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Tokens:
+    generator = np.random.default_rng(0)
+    ids = [generator.integers(5, WORDS, length).tolist() for length in generator.integers(8, 64, ROWS)]
+    return Tokens(ids, None, torch.from_numpy(generator.integers(0, 2, ROWS)), 0, 0)
+
+
+@torch.no_grad()
+def bare_forward(network: MultiExitModel, tokens: Tokens) -> None:
+    for rows in length_batches(tokens.lengths, range(ROWS), BATCH):
+        batch = tokens.batch(rows)
+        network.backbone(input_ids=batch.input_ids, attention_mask=batch.attention_mask)
+
+
+@pytest.mark.parametrize("features", ["float16", "none"])
+def test_collecting_keeps_nine_tenths_of_a_bare_forward_pass(
+    network: MultiExitModel,
+    tokens: Tokens,
+    tmp_path: Path,
+    features: str,
+    benchmark: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "cache"
+
+    def whole() -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        collect(network, tokens, TASKS["sst2"], "dev", out, features=features, batch_size=BATCH, name="speed")
+
+    measured = ratio(whole, lambda: bare_forward(network, tokens), rounds=5)
+    reached = 1 / measured.value
+    benchmark.extra_info.update(
+        what="throughput of a bare forward pass", ratio=round(reached, 3), goal=f"{LEAST} or more"
+    )
+    with capsys.disabled():
+        sys.stdout.write(f"\ncollecting, features {features}: {reached:.2f} of a bare forward pass (goal {LEAST})\n")
+    benchmark.pedantic(whole, rounds=1)
+    assert reached >= LEAST
