@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,14 @@ from benchmarks.status import Status
 from benchmarks.suite import MEDIAN
 from benchmarks.task_score import Measure, Outcomes, Tally, tally_at
 from benchmarks.weighted_curve import (
+    Drawn,
     Weights,
     gather,
     listed_points,
     marks_within_loss,
     nearest_marks,
     reached_tally,
+    resampled_exits,
     weighted_rates,
     weighted_tally,
     without,
@@ -56,6 +58,10 @@ class Questions:
     primary: float
     rates_at: float
     costs: tuple[float, ...]
+
+    def without_thresholds(self) -> Questions:
+        """The same without the thresholds that were given."""
+        return dataclasses.replace(self, readings=tuple(one for one in self.readings if one.kind != "tau"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +107,42 @@ class PartResult:
     certainty: NDArray[np.float64]
 
 
+class Draws:
+    """The bootstrap weights [samples, resamples] of both sides, and those of every part, each cut out once."""
+
+    def __init__(self, weights: dict[Side, Weights]) -> None:
+        self.weights = weights
+        self._drawn: dict[tuple[Side, bytes], Drawn] = {}
+        self._final: dict[tuple[Side, bytes], Tally] = {}
+
+    def some(self, side: Side, rows: NDArray[np.bool_]) -> Drawn:
+        """The weights of the samples at ``rows``, a mask."""
+        key = (side, rows.tobytes())
+        if key not in self._drawn:
+            self._drawn[key] = Drawn.of(self.weights[side], rows)
+        return self._drawn[key]
+
+    def all(self, side: Side) -> Drawn:
+        """The weights of all samples of one side."""
+        return self.some(side, np.ones(len(self.weights[side]), dtype=bool))
+
+    def final(self, side: Side, rows: NDArray[np.bool_], outcomes: Outcomes) -> Tally:
+        """The last layer's resampled sums over some samples, [resamples]; the same for every signal."""
+        key = (side, rows.tobytes())
+        if key not in self._final:
+            last = np.full(outcomes.samples, outcomes.depth)
+            self._final[key] = resampled_exits(last, outcomes, self.some(side, rows))
+        return self._final[key]
+
+
 class ConfigurationCurves:
     """The curves of one configuration: exact ones per part, and weighted sums shared between parts."""
 
-    def __init__(
-        self, scored: ScoredCache, index: int, weights: dict[Side, Weights], speed_ups: Sequence[float]
-    ) -> None:
-        self.scored, self.index, self.weights, self.speed_ups = scored, index, weights, tuple(speed_ups)
+    def __init__(self, scored: ScoredCache, index: int, draws: Draws, speed_ups: Sequence[float]) -> None:
+        self.scored, self.index, self.draws, self.speed_ups = scored, index, draws, tuple(speed_ups)
         self.learns = scored.configurations[index].learns
         self._curves: dict[tuple[str, Side], Curve] = {}
         self._whole: dict[tuple[str, Side], Tally] = {}
-        self._folds: dict[str, Tally] = {}
 
     def scores(self, variant: str, side: Side) -> SignalScores:
         return self.scored.scores(self.index, variant, side)
@@ -136,19 +167,19 @@ class ConfigurationCurves:
         thresholds = train.thresholds[points]
         if part.train_side == "calibration":
             marks = test.events.ends[test.points_at(thresholds)]
-            train_sums = weighted_tally(train, train.events.ends[points], self.weights["calibration"])
-            return WeightedPart(thresholds, marks, train_sums, weighted_tally(test, marks, self.weights["test"]))
+            train_sums = weighted_tally(train, train.events.ends[points], self.draws.all("calibration"))
+            return WeightedPart(thresholds, marks, train_sums, weighted_tally(test, marks, self.draws.all("test")))
         marks = test.events.ends[points]
         if part.in_sample:
             sums = self._all(part.variant, marks)
             return WeightedPart(thresholds, marks, sums, sums)
-        fold = weighted_tally(test, marks, self.weights["test"], part.test)
+        fold = weighted_tally(test, marks, self.draws.some("test", part.test))
         return WeightedPart(thresholds, marks, without(self._all(part.variant, marks), fold), fold)
 
     def _all(self, variant: str, marks: NDArray[np.int64]) -> Tally:
         key: tuple[str, Side] = (variant if self.learns else PLAIN, "test")
         if key not in self._whole:
-            self._whole = {key: weighted_tally(self.whole(variant, "test"), marks, self.weights["test"])}
+            self._whole = {key: weighted_tally(self.whole(variant, "test"), marks, self.draws.all("test"))}
         return self._whole[key]
 
 
@@ -172,9 +203,7 @@ def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions)
     wanted = np.array([*asked, questions.primary, questions.rates_at, *(1 / cost for cost in questions.costs)])
     index = nearest_marks(weighted.train, wanted)
     position = {speed_up: row for row, speed_up in enumerate(asked)}
-    test_weights = curves.weights["test"]
-    train_weights = curves.weights[part.train_side]
-    final = final_tally(curves.whole(part.variant, part.train_side).outcomes, train_weights, part.train)
+    final = curves.draws.final(part.train_side, part.train, curves.whole(part.variant, part.train_side).outcomes)
     score = weighted.train.score(measure)
     readings: dict[str, PartReading] = {}
     for question in questions.readings:
@@ -189,7 +218,7 @@ def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions)
             whole = curves.whole(part.variant, "test")
             at_threshold(whole, threshold)  # refuses a threshold that the signal cannot have
             exits = exit_layers(whole.scores, threshold)
-            resampled = resampled_exits(exits, whole.outcomes, test_weights, part.test)
+            resampled = resampled_exits(exits, whole.outcomes, curves.draws.some("test", part.test))
             tally = tally_at(exits[part.test], test.outcomes)
             readings[question.at] = PartReading(threshold, exits[part.test], tally, resampled)
     at_primary, at_rates, band = index[len(asked)], index[len(asked) + 1], index[len(asked) + 2 :]
@@ -226,25 +255,6 @@ def threshold_of(value: float | str, scores: SignalScores) -> float:
         first = np.sort(scores.values[scores.first_exit_layer - 1])
         return float(first[(len(first) - 1) // 2])
     return float(value)
-
-
-def final_tally(outcomes: Outcomes, weights: Weights, rows: NDArray[np.bool_]) -> Tally:
-    """The resampled sums of the last layer's answers over some samples (a mask), each [resamples]."""
-    return resampled_exits(np.full(outcomes.samples, outcomes.depth), outcomes, weights, rows)
-
-
-def resampled_exits(
-    exits: NDArray[np.int64], outcomes: Outcomes, weights: Weights, rows: NDArray[np.bool_] | None = None
-) -> Tally:
-    """The resampled sums for fixed exits [samples], each [resamples], float64; ``rows`` is a mask of samples."""
-    columns = np.arange(outcomes.samples)
-    worths: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples), "layers": exits}
-    worths |= {name: truth[exits - 1, columns] for name, truth in outcomes.counted.items()}
-    if outcomes.positive is not None:
-        worths["positives"] = outcomes.positive
-    stacked = np.stack(list(worths.values())).astype(np.float32)
-    sums = (stacked if rows is None else stacked * rows) @ weights
-    return Tally(outcomes.depth, **dict(zip(worths, sums.astype(np.float64), strict=True)))
 
 
 def _at_speed_up(train: Curve, test: Curve, speed_up: float, resampled: Tally) -> PartReading:
@@ -293,10 +303,10 @@ def _rates(
 ) -> PartRates:
     threshold = float(train.thresholds[nearest_point(train, speed_up)])
     whole = curves.whole(part.variant, "test")
-    weights = curves.weights["test"]
+    drawn = curves.draws.some("test", part.test)
     return PartRates(
         rates_at_threshold(test.scores, test.outcomes, threshold, "all"),
-        weighted_rates(whole.scores, whole.outcomes, weighted.thresholds, index, weights, part.test),
+        weighted_rates(whole.scores, whole.outcomes, weighted.thresholds, index, drawn),
         rates_at_threshold(test.scores, test.outcomes, threshold, "reached"),
-        reached_tally(whole, weighted.marks, index, weights, part.test),
+        reached_tally(whole, weighted.marks, index, drawn),
     )

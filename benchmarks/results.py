@@ -12,7 +12,8 @@ reader could doubt:
     each protocol so that every table has them; ``random`` is an ordinary signal that is always run.
 ``at``
     Empty, ``speed_up=4``, ``loss=0.5``, ``tau=0.3`` (``tau=median`` for a threshold that is itself a
-    cached score, see :mod:`benchmarks.suite`; the number stands in ``threshold``), or ``final``.
+    cached score, see :mod:`benchmarks.suite`; the number stands in ``threshold``), or ``final``. A given
+    threshold involves no choice, so its readings stand under the suite's first protocol only.
 ``layer``
     From 1; empty for what is no property of one layer.
 ``decisions``

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from benchmarks import pictures
-from benchmarks.configuration import ConfigurationCurves, PartResult, Questions, evaluate_part
+from benchmarks.configuration import ConfigurationCurves, Draws, PartResult, Questions, evaluate_part
 from benchmarks.hashing import poisson_weights
 from benchmarks.measures import Measured, measured_all
 from benchmarks.merged import Choice, Merged, choose
@@ -74,13 +74,15 @@ def evaluate_configurations(
     depth = scored.samples("test").depth
     questions = settings.questions(first.signal, depth, first.integers)
     parts = {protocol: protocol_parts(scored, settings, protocol) for protocol in settings.protocols}
-    weights = weights_of(scored, settings)
+    draws = Draws(weights_of(scored, settings))
     speed_ups = sorted({*settings.speed_ups, settings.primary_speed_up, settings.rates_speed_up})
     results: dict[str, dict[int, list[PartResult]]] = {protocol: {} for protocol in settings.protocols}
     for number in numbers:
-        curves = ConfigurationCurves(scored, number, weights, speed_ups)
+        curves = ConfigurationCurves(scored, number, draws, speed_ups)
         for protocol in settings.protocols:
-            results[protocol][number] = [evaluate_part(curves, part, questions) for part in parts[protocol]]
+            # A given threshold is the same under every protocol, so it is read once.
+            asked = questions if protocol == settings.protocols[0] else questions.without_thresholds()
+            results[protocol][number] = [evaluate_part(curves, part, asked) for part in parts[protocol]]
     return results, parts, questions
 
 
@@ -200,7 +202,7 @@ class UnitTables:
                 tables["histograms"].append(pictures.exit_histogram_rows(place, question.at, reading.exits, samples))
         if exact:
             number = numbers[int(merged.choice.parts[0])]
-            curve = ConfigurationCurves(self.scored, number, {}, ()).whole(merged.parts[0].variant, "test")
+            curve = ConfigurationCurves(self.scored, number, Draws({}), ()).whole(merged.parts[0].variant, "test")
             tables["curves"].append(pictures.exact_points(place, curve, measure, named))
             self.arrays |= {
                 f"{len(self.compared) - 1}-exact-cost": curve.relative_cost[::-1],

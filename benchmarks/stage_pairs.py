@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from benchmarks import pictures
 from benchmarks.adjust import against_best, holm
 from benchmarks.bounds import final_layer, fixed_layer, oracle, random_at
-from benchmarks.configuration import resampled_exits
 from benchmarks.delong import two_sided
 from benchmarks.intervals import difference
 from benchmarks.measures import Measured, joined, one_layer, speed_up_text, tally_rows, with_interval
@@ -43,6 +42,7 @@ from benchmarks.scored import ScoredCache
 from benchmarks.settings import Settings
 from benchmarks.stage_measures import protocol_parts, weights_of
 from benchmarks.status import Difference
+from benchmarks.weighted_curve import Drawn, resampled_exits
 
 INFLUENCES = ("dis", "aurc", "excess_aurc")
 """Measures of one layer, whose errors come from influence values."""
@@ -86,7 +86,7 @@ def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], settin
     rows = [Row(**row) for unit in units for row in pq.read_table(unit / "results.parquet").to_pylist()]
     pairs: list[dict[str, Any]] = []
     coins: list[pa.Table] = []
-    weights = weights_of(scored, settings)["test"]
+    drawn = Drawn.of(weights_of(scored, settings)["test"])
     for protocol in settings.protocols:
         entries = [one for unit in units for one in load_compared(unit, scored, settings, protocol)]
         place = {"cache": scored.cache, "model": scored.model, "task": scored.task, "split": scored.split,
@@ -95,7 +95,7 @@ def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], settin
             rows.append(measured.row)
             if measured.resampled is not None:
                 entry.resampled[question_of(measured.row)] = measured.resampled
-        rows += bound_rows(place, scored, settings, weights)
+        rows += bound_rows(place, scored, settings, drawn)
         coins.append(pictures.coin_rows({**place, "signal": "random", "parameters": ""}, scored.samples("test")))
         mine = {(row.signal, row.parameters, question_of(row)): row for row in rows if row.protocol == protocol}
         marked, found = compare(place, entries, mine)
@@ -170,13 +170,27 @@ def area_rows(place: Mapping[str, Any], entries: Sequence[Compared], scored: Sco
         value = area_below(*entry.polyline, low, high)
         coarse = area_below(*entry.band, low, high)
         costs, scores = entry.band_resampled
-        draws = np.array([area_below(*rising(costs[:, b], scores[:, b]), low, high) for b in range(costs.shape[1])])
+        draws = areas_below(costs, scores, low, high)
         span = f"over relative costs {low:.4f} to {high:.4f}"
         found.append(with_interval(replace(blank, reason=joined(span, blank.reason)), value, draws + (value - coarse)))
     return found
 
 
-def bound_rows(place: Mapping[str, Any], scored: ScoredCache, settings: Settings, weights: Any) -> list[Row]:
+def areas_below(
+    costs: NDArray[np.float64], scores: NDArray[np.float64], low: float, high: float
+) -> NDArray[np.float64]:
+    """The area below each of many polylines [points, resamples] from ``low`` to ``high``, level beyond their ends."""
+    order = np.argsort(costs, axis=0, kind="stable")
+    x, y = np.take_along_axis(costs, order, axis=0), np.take_along_axis(scores, order, axis=0)
+    width = np.diff(x, axis=0)
+    slope = np.divide(np.diff(y, axis=0), width, out=np.zeros_like(width), where=width > 0)
+    left, right = np.clip(x[:-1], low, high), np.clip(x[1:], low, high)
+    middle = y[:-1] + ((left + right) / 2 - x[:-1]) * slope
+    ends = np.maximum(np.minimum(x[0], high) - low, 0) * y[0] + np.maximum(high - np.maximum(x[-1], low), 0) * y[-1]
+    return np.asarray(((right - left) * middle).sum(axis=0) + ends)
+
+
+def bound_rows(place: Mapping[str, Any], scored: ScoredCache, settings: Settings, drawn: Drawn) -> list[Row]:
     """Oracle, final layer, every fixed layer, and a coin at the suite's speed-ups."""
     samples = scored.samples("test")
     outcomes = samples.outcomes
@@ -191,7 +205,7 @@ def bound_rows(place: Mapping[str, Any], scored: ScoredCache, settings: Settings
         layer = bound.layer if bound.name == "fixed" else None
         blank = Row(**place, signal=bound.name, parameters="", at=at, layer=layer, measure="")
         assert bound.exits is not None
-        draws = resampled_exits(bound.exits, outcomes, weights)
+        draws = resampled_exits(bound.exits, outcomes, drawn)
         plain = tally_rows(blank, bound.tally, None, samples)
         spread = tally_rows(blank, bound.tally, draws, samples)
         # The speed-up of a fixed layer has no sampling error, which is no reason to call it unreliable.

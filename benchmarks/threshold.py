@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bounds import final_layer
-from benchmarks.configuration import PartResult, Question, resampled_exits
+from benchmarks.configuration import PartResult, Question
 from benchmarks.intervals import interval
 from benchmarks.merged import Choice, Merged, MergedReading, choose
 from benchmarks.protocols import describe_choice
@@ -27,6 +27,7 @@ from benchmarks.settings import Settings
 from benchmarks.stage_measures import entries_of, evaluate_configurations, usable_configurations, weights_of
 from benchmarks.stage_scores import write_scores
 from benchmarks.status import Estimate
+from benchmarks.weighted_curve import Drawn, resampled_exits
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from signals.contract import ExitSignal
@@ -114,7 +115,7 @@ def recommend(
         samples = scored.samples("test")
         final = final_layer(samples.outcomes)
         assert final.exits is not None
-        finals = resampled_exits(final.exits, samples.outcomes, weights_of(scored, settings)["test"])
+        finals = resampled_exits(final.exits, samples.outcomes, Drawn.of(weights_of(scored, settings)["test"]))
     ready = fitted(signals[position], cache) if signals[position].needs_fit else signals[position]
     measure = samples.measure
     final_score = float(final.tally.score(measure))

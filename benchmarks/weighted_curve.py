@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +42,38 @@ Weights = NDArray[np.float32]
 """How often each sample is drawn in each resample, [samples, resamples]."""
 
 LARGEST_EXACT = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Some of a curve's samples with their ``weights`` [drawn, resamples]; ``rows`` [samples] says which they are.
+
+    Made once per part and shared by all signals, since copying weights costs as much as summing them.
+    """
+
+    weights: Weights
+    rows: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, weights: Weights, rows: NDArray[np.bool_] | None = None) -> Drawn:
+        """From the weights [samples, resamples] of all samples."""
+        if rows is None or rows.all():
+            return cls(weights, np.ones(len(weights), dtype=bool))
+        return cls(weights[rows], rows)
+
+    @cached_property
+    def samples(self) -> NDArray[np.int64]:
+        """The samples that are drawn from, ascending."""
+        return np.flatnonzero(self.rows)
+
+    @cached_property
+    def position(self) -> NDArray[np.int64]:
+        """Where each sample stands among the drawn ones, [samples]."""
+        return np.cumsum(self.rows) - 1
+
+    def sums(self, worths: NDArray[Any]) -> NDArray[np.float32]:
+        """The weighted sums of ``worths`` [..., samples] over the drawn samples, [..., resamples]."""
+        return np.asarray(worths[..., self.samples].astype(np.float32) @ self.weights)
 
 
 def listed_points(curve: Curve, speed_ups: Sequence[float]) -> NDArray[np.int64]:
@@ -68,43 +102,36 @@ def weighted_sums(
     curve: Curve,
     marks: NDArray[np.int64],
     worths: Sequence[NDArray[Any]],
-    weights: Weights,
-    rows: NDArray[np.bool_] | None = None,
+    drawn: Drawn,
     totals: Sequence[NDArray[Any]] = (),
 ) -> tuple[list[NDArray[np.float32]], NDArray[np.float32]]:
-    """Sums over samples of each worth [layers, samples] at the exit layer, [marks, resamples], and of ``totals``.
+    """Sums over the drawn samples of each worth [layers, samples] at the exit layer, [marks, resamples], and of totals.
 
-    Mark j has seen the first ``marks[j]`` events (never falling); ``rows`` restricts sums to a mask of samples.
-    ``totals`` [samples] do not depend on exits and give [totals, resamples].
+    Mark j has seen the first ``marks[j]`` events (never falling). ``totals`` [samples] do not depend on exits and give
+    [totals, resamples].
     """
     events = curve.events
     start, stop = int(marks[0]), int(marks[-1])
-    samples, earlier, later = (one[start:stop] for one in (events.samples, events.earlier, events.later))
-    width = curve.outcomes.samples
+    positions = start + np.flatnonzero(drawn.rows[events.samples[start:stop]])
+    samples, earlier, later = (one[positions] for one in (events.samples, events.earlier, events.later))
+    columns = drawn.position[samples]
     exits = exits_after(curve, start)
+    everybody = np.arange(curve.outcomes.samples)
     # One pass over the weights for everything that stands at the first mark: memory, not arithmetic, is the cost.
-    fixed = np.stack([worth[exits - 1, np.arange(width)] for worth in worths] + list(totals)).astype(np.float32)
-    if rows is not None:
-        fixed *= rows
-    at_start: NDArray[np.float32] = fixed @ weights
+    at_start = drawn.sums(np.stack([worth[exits - 1, everybody] for worth in worths] + list(totals)))
     found = []
     for worth, first in zip(worths, at_start, strict=False):
         change = worth[earlier - 1, samples] - worth[later - 1, samples]
-        counted = change != 0
-        if rows is not None:
-            counted &= rows[samples]
-        positions = np.flatnonzero(counted)
-        ends = np.concatenate([[0], np.searchsorted(positions, marks - start)])
-        entries = (change[positions].astype(np.float32), samples[positions], ends)
-        sums: NDArray[np.float32] = csr_array(entries, shape=(len(marks), width)) @ weights
+        counted = np.flatnonzero(change)
+        ends = np.concatenate([[0], np.searchsorted(positions[counted], marks)])
+        entries = (change[counted].astype(np.float32), columns[counted], ends)
+        sums: NDArray[np.float32] = csr_array(entries, shape=(len(marks), len(drawn.weights))) @ drawn.weights
         sums[0] += first
         found.append(np.cumsum(sums, axis=0, out=sums))
     return found, at_start[len(worths) :]
 
 
-def weighted_tally(
-    curve: Curve, marks: NDArray[np.int64], weights: Weights, rows: NDArray[np.bool_] | None = None
-) -> Tally:
+def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: Drawn) -> Tally:
     """The tally of every mark and resample: sums over exits are [marks, resamples], totals [resamples]."""
     outcomes = curve.outcomes
     if outcomes.depth * outcomes.samples * 2 >= LARGEST_EXACT:
@@ -114,9 +141,20 @@ def weighted_tally(
     worths = [layers, *(truth.astype(np.int8) for truth in counted.values())]
     everybody = np.ones(outcomes.samples, dtype=np.int8)
     totals = [everybody] if outcomes.positive is None else [everybody, outcomes.positive]
-    sums, whole = weighted_sums(curve, marks, worths, weights, rows, totals)
+    sums, whole = weighted_sums(curve, marks, worths, drawn, totals)
     positives = None if outcomes.positive is None else whole[1]
     return Tally(outcomes.depth, whole[0], sums[0], positives=positives, **dict(zip(counted, sums[1:], strict=True)))
+
+
+def resampled_exits(exits: NDArray[np.int64], outcomes: Outcomes, drawn: Drawn) -> Tally:
+    """The resampled sums for fixed exits [samples], over the drawn samples, each [resamples], float64."""
+    columns = np.arange(outcomes.samples)
+    worths: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples), "layers": exits}
+    worths |= {name: truth[exits - 1, columns] for name, truth in outcomes.counted.items()}
+    if outcomes.positive is not None:
+        worths["positives"] = outcomes.positive
+    sums = drawn.sums(np.stack(list(worths.values()))).astype(np.float64)
+    return Tally(outcomes.depth, **dict(zip(worths, sums, strict=True)))
 
 
 def without(whole: Tally, part: Tally) -> Tally:
@@ -146,11 +184,11 @@ def nearest_marks(tally: Tally, speed_ups: NDArray[np.float64]) -> NDArray[np.in
     """The mark with the speed-up nearest to each one wanted, the faster of two equally near, [wanted, resamples]."""
     marks, resamples = tally.layers.shape
     wanted = tally.depth * np.asarray(tally.samples, dtype=np.float64) / speed_ups[:, None]
-    rising = np.ascontiguousarray(-tally.layers.T, dtype=np.float64)
-    bars = np.ascontiguousarray(-wanted.T)
-    enough = np.empty(wanted.shape, dtype=np.int64)
-    for column in range(resamples):  # the first mark whose sum of exit layers is small enough
-        enough[:, column] = rising[column].searchsorted(bars[column])
+    # All resamples in one search: their sums, turned to rise, stand one after another, each shifted past the last.
+    shift = np.arange(resamples) * (2.0 * tally.depth * (float(np.max(tally.samples)) + 1))
+    rising = (shift - tally.layers).T.ravel()
+    found = np.searchsorted(rising, (shift - wanted).T.ravel()).reshape(resamples, -1)
+    enough = np.clip(found - np.arange(resamples)[:, None] * marks, 0, marks).T
     faster = np.minimum(enough, marks - 1)
     slower = np.maximum(faster - 1, 0)
     speed = gather(tally, faster).speed_up
@@ -176,20 +214,17 @@ def weighted_rates(
     outcomes: Outcomes,
     thresholds: NDArray[np.float64],
     index: NDArray[np.int64],
-    weights: Weights,
-    rows: NDArray[np.bool_],
+    drawn: Drawn,
 ) -> RateTally:
     """Decisions of kind ``all`` with the threshold ``thresholds[index[b]]`` in resample b, [layers - 1, resamples].
 
-    ``thresholds`` are those of the marks, from the most cautious on; only ``rows`` (a mask) are counted.
+    ``thresholds`` are those of the marks, from the most cautious on; only the drawn samples are counted.
     """
     low, high = int(index.min()), int(index.max())
     bars = -scores.sign * thresholds[low : high + 1]
     side: Literal["left", "right"] = "right" if scores.strict else "left"
-    right, asked = outcomes.correct[:-1], scores.permitted
-    if not rows.all():
-        counted = np.flatnonzero(rows)
-        weights, right, asked = weights[counted], right[:, counted], asked[:, counted]
+    weights = drawn.weights
+    right, asked = outcomes.correct[:-1, drawn.samples], scores.permitted[:, drawn.samples]
     cell = np.searchsorted(bars, -asked.ravel(), side=side).reshape(asked.shape)
     first = scores.first_exit_layer - 1
     always = np.zeros(right.shape, dtype=bool)
@@ -198,18 +233,16 @@ def weighted_rates(
     wrong_exits, right_exits, wrong_decisions, right_decisions = summed.reshape(4, len(right), -1).astype(np.float64)
     for layer in range(len(asked)):
         sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))
-        drawn = weights[sometimes]
-        drawn *= cell[layer, sometimes, None] <= index - low
+        counted = weights[sometimes]
+        counted *= cell[layer, sometimes, None] <= index - low
         truth = right[first + layer, sometimes]
-        exits = np.stack([~truth, truth]).astype(np.float32) @ drawn
+        exits = np.stack([~truth, truth]).astype(np.float32) @ counted
         wrong_exits[first + layer] += exits[0]
         right_exits[first + layer] += exits[1]
     return RateTally(wrong_exits, wrong_decisions, right_decisions - right_exits, right_decisions)
 
 
-def reached_tally(
-    curve: Curve, marks: NDArray[np.int64], index: NDArray[np.int64], weights: Weights, rows: NDArray[np.bool_]
-) -> RateTally:
+def reached_tally(curve: Curve, marks: NDArray[np.int64], index: NDArray[np.int64], drawn: Drawn) -> RateTally:
     """Decisions of kind ``reached`` over all layers at mark ``index[b]`` in resample b, [resamples]."""
     low, high = int(index.min()), int(index.max())
     right = curve.outcomes.correct
@@ -221,6 +254,6 @@ def reached_tally(
     columns = np.arange(len(index))
 
     worths = [exits_wrong, asked - asked_right, exits_right, asked_right]
-    sums, _ = weighted_sums(curve, marks[low : high + 1], worths, weights, rows)
+    sums, _ = weighted_sums(curve, marks[low : high + 1], worths, drawn)
     wrong, wrong_asked, rights, rights_asked = (one[index - low, columns].astype(np.float64) for one in sums)
     return RateTally(wrong, wrong_asked, rights_asked - rights, rights_asked)

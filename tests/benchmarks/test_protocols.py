@@ -98,7 +98,7 @@ def test_shuffling_the_labels_of_a_fold_changes_nothing_that_is_chosen_for_it(tm
     chosen = []
     for name, true in (("plain", labels), ("shuffled", shuffled)):
         scored = scored_cache(tmp_path / name, true, predictions, scores, grid(3))
-        results, parts, _ = evaluate_configurations(scored, [0, 1, 2], SETTINGS)
+        results, _, _ = evaluate_configurations(scored, [0, 1, 2], SETTINGS)
         candidates = [results["cross-fit"][number] for number in range(3)]
         choice = choose(candidates, 1)
         chosen.append((choice, candidates))

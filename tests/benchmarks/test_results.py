@@ -116,8 +116,8 @@ def test_the_average_is_blank_when_a_task_is_missing_or_unmatched():
 def test_averages_are_compared_by_the_pairs_of_their_tasks():
     rows = task_rows("s", (90.0, 70.0, 2.2)) + task_rows("z", (80.0, 60.0, 2.2))
     pairs = [
-        {"cache": cache, "protocol": "in-sample", "at": "speed_up=2", "layer": None, "decisions": "", "measure": measure,
-         "signal_a": "s", "parameters_a": "", "signal_b": "z", "parameters_b": "", "std_err": 3.0}
+        {"cache": cache, "protocol": "in-sample", "at": "speed_up=2", "layer": None, "decisions": "",
+         "measure": measure, "signal_a": "s", "parameters_a": "", "signal_b": "z", "parameters_b": "", "std_err": 3.0}
         for cache, measure in (("c", "accuracy"), ("d", "f1"))
     ]  # fmt: skip
     means, tests = averages(rows, pairs, PLACES, [("s", ""), ("z", "")])

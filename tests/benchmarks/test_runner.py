@@ -1,4 +1,4 @@
-"""A run as a whole: the same bytes for any number of jobs, resumed after a kill, and one failure that stops nothing else."""
+"""A run as a whole: the same bytes for any number of jobs, resumed after a kill, one failure stopping nothing else."""
 
 import hashlib
 import json

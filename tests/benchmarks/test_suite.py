@@ -121,6 +121,9 @@ def test_caches_of_ones_own_get_the_papers_questions():
 
 
 def test_reading_suites_loads_nothing_heavy():
-    heavy = "import sys, benchmarks.suite as s; s.load_suite('paper'); print([m for m in ('torch', 'pandas', 'numpy') if m in sys.modules])"
+    heavy = (
+        "import sys, benchmarks.suite as s; s.load_suite('paper'); "
+        "print([m for m in ('torch', 'pandas', 'numpy') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -13,6 +13,7 @@ from benchmarks.replay import exit_layers
 from benchmarks.resamples import Resamples
 from benchmarks.task_score import tally_at
 from benchmarks.weighted_curve import (
+    Drawn,
     gather,
     listed_points,
     marks_within_loss,
@@ -45,7 +46,7 @@ def test_sums_at_every_point_equal_the_samples_written_out(seed):
     case, weights = weighted_case(seed)
     curve = case.curve
     rows = np.arange(case.scores.samples) % 3 > 0
-    found = weighted_tally(curve, curve.events.ends, weights, rows)
+    found = weighted_tally(curve, curve.events.ends, Drawn.of(weights, rows))
     for column in range(B):
         scores, outcomes = drawn(case, weights, column, rows) if (weights[:, column] * rows).any() else (None, None)
         for point, threshold in enumerate(curve.thresholds):
@@ -67,10 +68,10 @@ def test_the_rest_is_the_whole_without_the_part(seed):
     curve = case.curve
     rows = np.arange(case.scores.samples) % 2 == 0
     whole, part = (
-        weighted_tally(curve, curve.events.ends, weights),
-        weighted_tally(curve, curve.events.ends, weights, rows),
+        weighted_tally(curve, curve.events.ends, Drawn.of(weights)),
+        weighted_tally(curve, curve.events.ends, Drawn.of(weights, rows)),
     )
-    rest = weighted_tally(curve, curve.events.ends, weights, ~rows)
+    rest = weighted_tally(curve, curve.events.ends, Drawn.of(weights, ~rows))
     np.testing.assert_array_equal(without(whole, part).layers, rest.layers)
     np.testing.assert_array_equal(without(whole, part).hits, rest.hits)
 
@@ -79,7 +80,7 @@ def test_the_rest_is_the_whole_without_the_part(seed):
 def test_readings_of_a_resample_are_the_readings_of_its_samples_written_out(seed):
     case, weights = weighted_case(seed)
     curve = case.curve
-    sums = weighted_tally(curve, curve.events.ends, weights)
+    sums = weighted_tally(curve, curve.events.ends, Drawn.of(weights))
     index = nearest_marks(sums, np.array([1.3, 2.0]))
     final = gather(sums, np.zeros(B, dtype=np.int64)).score("accuracy")
     lost = marks_within_loss(sums.score("accuracy"), final, 10.0, ROUNDING)
@@ -99,8 +100,8 @@ def test_rates_of_a_resample_count_its_samples_written_out(seed):
     curve = case.curve
     rows = np.arange(case.scores.samples) % 4 > 0
     index = np.random.default_rng(seed).integers(0, curve.points, B)
-    every = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, weights, rows)
-    reached = reached_tally(curve, curve.events.ends, index, weights, rows)
+    every = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, Drawn.of(weights, rows))
+    reached = reached_tally(curve, curve.events.ends, index, Drawn.of(weights, rows))
     for column in range(B):
         if not (weights[:, column] * rows).any():
             continue
@@ -127,7 +128,7 @@ def test_a_thinned_list_of_points_gives_the_error_of_the_exact_bootstrap(monkeyp
     resamples = Resamples.of(np.arange(1500), 0, 200)
     exact = ResampledCurve(curve, resamples).matched(1.5)
     weights = poisson_weights(np.arange(1500), 0, 200).astype(np.float32)
-    sums = weighted_tally(curve, curve.events.ends[points], weights)
+    sums = weighted_tally(curve, curve.events.ends[points], Drawn.of(weights))
     thinned = gather(sums, nearest_marks(sums, np.array([1.5])))
     assert thinned.accuracy[0].std() == pytest.approx(exact.accuracy.std(), rel=0.02)
     np.testing.assert_allclose(thinned.accuracy[0], exact.accuracy, atol=0.1 * exact.accuracy.std() + 0.1)
@@ -138,5 +139,5 @@ def test_folds_add_up_to_the_whole():
     weights = poisson_weights(np.arange(40), 0, B).astype(np.float32)
     fold = folds(np.arange(40), 0)
     marks = case.curve.events.ends
-    parts = [weighted_tally(case.curve, marks, weights, fold == k).correct for k in range(5)]
-    np.testing.assert_array_equal(sum(parts), weighted_tally(case.curve, marks, weights).correct)
+    parts = [weighted_tally(case.curve, marks, Drawn.of(weights, fold == k)).correct for k in range(5)]
+    np.testing.assert_array_equal(sum(parts), weighted_tally(case.curve, marks, Drawn.of(weights)).correct)
