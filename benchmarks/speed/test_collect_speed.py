@@ -18,7 +18,7 @@ from exitbench.models import MultiExitConfig, MultiExitModel, Tokens
 from exitbench.models.batches import length_batches
 from exitbench.models.collecting import collect
 
-ROWS, BATCH, WORDS = 128, 32, 1000
+ROWS, BATCH, WORDS = 256, 32, 1000
 LEAST = 0.9
 """The share of a bare forward pass's throughput that collecting must reach."""
 
@@ -63,7 +63,7 @@ def test_collecting_keeps_nine_tenths_of_a_bare_forward_pass(
         shutil.rmtree(out, ignore_errors=True)
         collect(network, tokens, TASKS["sst2"], "dev", out, features=features, batch_size=BATCH, name="speed")
 
-    measured = ratio(whole, lambda: bare_forward(network, tokens), rounds=5)
+    measured = ratio(whole, lambda: bare_forward(network, tokens), rounds=3)
     reached = 1 / measured.value
     benchmark.extra_info.update(
         what="throughput of a bare forward pass", ratio=round(reached, 3), goal=f"{LEAST} or more"
