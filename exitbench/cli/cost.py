@@ -87,7 +87,11 @@ def command(
 def _loaded(folder: Path | None) -> MultiExitModel | None:
     if folder is None:
         return None
+    from exitbench.errors import InputError
     from exitbench.models.network import MultiExitModel
+
+    if not folder.is_dir():
+        raise InputError(f"expected a model folder at {folder}, found no such folder")
 
     return MultiExitModel.from_pretrained(folder)
 

@@ -91,6 +91,8 @@ def command(
         raise InputError(f"{out}: the folder {out.parent} does not exist")
     if str(file) != "-" and not file.is_file():
         raise InputError(f"expected a file of texts at {file}, found no such file")
+    if not model.is_dir():
+        raise InputError(f"expected a model folder at {model}, found no such folder")
     chosen, stored_threshold = _chosen_signal(signal, signal_file, signals_dir or [])
     if speed_up is None and threshold is None:
         threshold = stored_threshold

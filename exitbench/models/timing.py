@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from exitbench.errors import InputError
-from exitbench.models.batches import Batch
+from exitbench.models.batches import Batch, Tokens, length_batches
 from exitbench.models.devices import autocast_dtype
 from exitbench.models.inference import EarlyExitClassifier, unreachable_threshold
 from exitbench.models.network import MultiExitConfig, MultiExitModel
@@ -112,6 +112,42 @@ def time_signals(
     for run in contenders.values():
         run()
     return summary(interleaved(contenders, rounds, advance=advance))
+
+
+@dataclass(frozen=True)
+class SpeedUp:
+    """What exits save on some texts: by the clock, and by counting layers."""
+
+    plain_seconds: float
+    live_seconds: float
+    by_layers: float
+
+    @property
+    def by_clock(self) -> float:
+        return self.plain_seconds / self.live_seconds
+
+
+def measured_speed_up(
+    classifier: EarlyExitClassifier, tokens: Tokens, *, batch_size: int, clock: Callable[[], float] = time.perf_counter
+) -> SpeedUp:
+    """Every batch of like length twice in turn: through the plain network, and with exits.
+
+    Tokenising and padding are outside the clock: both sides need them.
+    """
+    model = classifier.model
+    batches = [tokens.batch(rows) for rows in length_batches(tokens.lengths, range(len(tokens)), batch_size)]
+    plain_answer(model, batches[0], classifier.autocast)
+    classifier.run_all_layers(batches[0])
+    seconds, layers = [0.0, 0.0], 0
+    for turn, batch in enumerate(batches):
+        for side in ((0, 1), (1, 0))[turn % 2]:
+            begun = clock()
+            if side == 0:
+                plain_answer(model, batch, classifier.autocast)
+            else:
+                layers += int(classifier.answer(batch).exit_layers.sum())
+            seconds[side] += clock() - begun
+    return SpeedUp(seconds[0], seconds[1], model.depth * len(tokens) / layers)
 
 
 @torch.inference_mode()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -332,3 +333,15 @@ def test_a_cache_of_another_shape_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         require_same_model(source.model, Cache(synthetic_cache(tmp_path / "cache", rows=20, **shape)))
+
+
+def test_the_python_example_of_the_page_runs(
+    source: Collected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "live-inference.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    source.model.save_pretrained(tmp_path / "my-model")
+    monkeypatch.chdir(tmp_path)
+    assert len(examples) == 1
+    exec(compile(examples[0], "live-inference.md", "exec"), {})
+    assert len(capsys.readouterr().out.splitlines()) == 2

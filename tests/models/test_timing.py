@@ -10,12 +10,13 @@ import torch
 from scipy.stats import binom
 
 from exitbench.errors import InputError
-from exitbench.models import MultiExitConfig, MultiExitModel
+from exitbench.models import EarlyExitClassifier, MultiExitConfig, MultiExitModel, Tokens
 from exitbench.models.counting import network_sizes, parameter_counts
 from exitbench.models.families import FAMILIES
 from exitbench.models.timing import (
     PLAIN,
     interleaved,
+    measured_speed_up,
     median_interval,
     plain_answer,
     random_batch,
@@ -134,3 +135,17 @@ def test_heads_and_poolers_are_counted_in_the_weights(pooler: str, poolers: int,
     assert counts["heads"] == 4 * head
     assert counts["poolers"] == poolers * dense
     assert counts["extra"] == 3 * head + max(poolers - 1, 0) * dense
+
+
+def test_the_speed_up_by_the_clock_is_taken_over_the_same_batches() -> None:
+    model = small()
+    signal = load_registry().make("deebert")
+    ids = random_batch(model, 7, 9).input_ids.tolist()
+    tokens = Tokens(ids, None, None, 0, 0)
+    now = itertools.count()
+    leave_at_once = EarlyExitClassifier(model, signal, float("inf"))
+    found = measured_speed_up(leave_at_once, tokens, batch_size=3, clock=lambda: float(next(now)))
+    assert found.by_layers == 3.0
+    # Three batches, one tick each on either side.
+    assert (found.plain_seconds, found.live_seconds, found.by_clock) == (3.0, 3.0, 1.0)
+    assert measured_speed_up(EarlyExitClassifier(model, signal, -1.0), tokens, batch_size=7).by_layers == 1.0

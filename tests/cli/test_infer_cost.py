@@ -1,0 +1,341 @@
+"""``exitbench infer`` and ``exitbench cost`` from end to end: what they write, and what they refuse in one line."""
+
+import csv
+import io
+import json
+import os
+import re
+import signal as system_signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.cost_file import read_cost
+from exitbench.cache import synthetic_cache
+from exitbench.cli.app import main
+from tests.models.tiny import save_backbone, tiny_model, write_reviews
+
+ROWS = 40
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Tiny matrices: a second thread costs more than it brings."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``model``, ``data/dev.tsv`` and ``cache``, made by the program itself."""
+    place = tmp_path_factory.mktemp("infer")
+    tiny_model(place / "model", depth=6)
+    write_reviews(place / "data", {"dev": ROWS})
+    words = "collect", "--model", place / "model", "--data-dir", place / "data", "--out", place / "cache"
+    assert run(*words, "--device", "cpu") == 0
+    return place
+
+
+@pytest.fixture
+def infer(folder: Path) -> list[object]:
+    return ["infer", "--model", folder / "model", "--device", "cpu"]
+
+
+def test_a_file_is_answered_row_by_row(infer: list[object], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*infer, "--signal", "cap[alpha=1]", "--threshold", "0.5", folder / "data" / "dev.tsv") == 0
+    captured = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(captured.out)))
+    assert list(rows[0]) == ["id", "class", "exit_layer", "score"]
+    assert [int(row["id"]) for row in rows] == list(range(ROWS))
+    assert {row["class"] for row in rows} <= {"negative", "positive"}
+    for row in rows:
+        assert (row["score"] == "") == (row["exit_layer"] == "6")
+        assert row["score"] == "" or float(row["score"]) < 0.5
+    mean = sum(int(row["exit_layer"]) for row in rows) / ROWS
+    assert f"{ROWS} texts; mean exit layer {mean:.2f} of 6, {6 / mean:.2f}x fewer layers" in captured.err
+
+
+def test_a_wanted_speed_up_is_read_off_the_cache_and_kept_live(
+    infer: list[object], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "answers.jsonl"
+    words = "--signal", "cap", "--calibrate", folder / "cache", "--speed-up", 2, "--format", "jsonl", "--out", out
+    assert run(*infer, *words, folder / "data" / "dev.tsv") == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    promised = float(re.findall(r"threshold \S+: (\S+)x fewer layers on the 40 samples of cache", captured.err)[0])
+    answers = [json.loads(line) for line in out.read_text().splitlines()]
+    assert 6 * ROWS / sum(one["exit_layer"] for one in answers) == pytest.approx(promised, abs=0.051)
+    assert promised == pytest.approx(2, rel=0.1)
+    assert {one["score"] is None for one in answers if one["exit_layer"] == 6} <= {True}
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.jsonl"]
+
+
+def test_a_signal_that_learns_takes_what_it_learned_from_the_cache_or_from_a_file(
+    infer: list[object], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks.scoring import fitted
+    from exitbench.cache import Cache
+    from signals import load_registry
+
+    text, data = "right-tool[temperature=fitted]", folder / "data" / "dev.tsv"
+    ready = fitted(load_registry().make(text), Cache(folder / "cache"))
+    (tmp_path / "signal.json").write_text(json.dumps(ready.to_json()))
+    (tmp_path / "both.json").write_text(json.dumps({"signal": ready.to_json(), "threshold": 0.7}))
+    printed = []
+    for words in (
+        ["--signal", text, "--calibrate", folder / "cache", "--threshold", 0.7],
+        ["--signal-file", tmp_path / "signal.json", "--threshold", 0.7],
+        ["--signal-file", tmp_path / "both.json"],
+    ):
+        assert run(*infer, *words, data) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] == printed[2]
+    assert run(*infer, "--signal", text, "--threshold", 0.7, data) == 2
+    assert "learns from labelled samples" in capsys.readouterr().err
+
+
+def test_every_kind_of_input_gives_the_same_answers(
+    infer: list[object],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = ['a "good" film', "the plot, it was dull", "never boring"]
+    (tmp_path / "a.txt").write_text("".join(f"{text}\n" for text in texts))
+    (tmp_path / "b.tsv").write_text("".join(f"{text}\n" for text in ["n\tsentence", *(f"1\t{text}" for text in texts)]))
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps({"review": text}) + "\n\n" for text in texts))
+    with (tmp_path / "d.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([["review"], *([text] for text in texts)])
+    common = [*infer, "--signal", "deebert", "--threshold", 0.5]
+    printed = []
+    for words in (
+        [tmp_path / "a.txt"],
+        [tmp_path / "b.tsv"],
+        ["--text", "review", tmp_path / "c.jsonl"],
+        ["--text", "review", tmp_path / "d.csv"],
+        ["-"],
+    ):
+        if words == ["-"]:
+            data = io.TextIOWrapper(io.BytesIO("\n".join(texts).encode("utf-8-sig")))
+            monkeypatch.setattr(sys, "stdin", data)
+        assert run(*common, *words) == 0
+        printed.append(capsys.readouterr().out)
+    assert len(set(printed)) == 1
+    assert len(printed[0].splitlines()) == 4
+
+
+def test_pairs_of_texts_are_read_from_two_columns(
+    infer: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs.csv").write_text("a,b\ngood film,bad film\ndull,it was long\n")
+    words = [*infer, "--signal", "deebert", "--threshold", 0.0, "--text", "a"]
+    assert run(*words, "--text-pair", "b", tmp_path / "pairs.csv") == 0
+    paired = capsys.readouterr().out
+    assert run(*words, tmp_path / "pairs.csv") == 0
+    assert len(paired.splitlines()) == len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_long_texts_are_cut_counted_and_said_once(
+    infer: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("good film\n" + ("dull " * 200 + "\n") * 3)
+    assert run(*infer, "--signal", "deebert", "--threshold", 0.5, "--batch-size", 1, tmp_path / "a.txt") == 0
+    said = capsys.readouterr().err
+    assert said.count("cut") == 1
+    assert "4 texts; 3 of them longer than 128 tokens and cut;" in said
+
+
+SIGNAL = ("--signal", "cap", "--threshold", "0.2")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*SIGNAL, "nowhere.txt"], "expected a file of texts at nowhere.txt, found no such file"),
+        ([*SIGNAL, "texts.parquet"], "or --input-format, found texts.parquet"),
+        ([*SIGNAL, "blank.txt"], "expected a text on line 2 of blank.txt, found nothing"),
+        ([*SIGNAL, "empty.txt"], "expected at least one text in empty.txt, found none"),
+        ([*SIGNAL, "bytes.txt"], "expected UTF-8 text in bytes.txt"),
+        ([*SIGNAL, "--text", "sentense", "good.tsv"], "expected a column 'sentense' in good.tsv, found sentence. Did"),
+        ([*SIGNAL, "--text", "x", "blank.txt"], "plain text has none"),
+        ([*SIGNAL, "short.tsv"], "expected 2 columns on line 2 of short.tsv, found 1"),
+        ([*SIGNAL, "--text", "a", "bad.jsonl"], "expected a JSON object on line 2 of bad.jsonl"),
+        ([*SIGNAL, "--text", "a", "list.jsonl"], "expected a JSON object on line 1 of list.jsonl, found [1]"),
+        ([*SIGNAL, "--input-format", "xml", "good.tsv"], "expected --input-format auto, text, csv, tsv, jsonl, found"),
+        ([*SIGNAL, "--format", "xml", "good.tsv"], "expected --format csv or jsonl, found 'xml'"),
+        ([*SIGNAL, "--out", "good.tsv", "good.tsv"], "good.tsv exists already; --force overwrites it"),
+        ([*SIGNAL, "--out", "no/where.csv", "good.tsv"], "the folder no does not exist"),
+        ([*SIGNAL, "--speed-up", "2", "good.tsv"], "expected either --threshold, or --speed-up with --calibrate"),
+        (["--signal", "cap", "good.tsv"], "with --calibrate, found neither"),
+        (["--signal", "cap", "--speed-up", "2", "good.tsv"], "expected a cache of this model"),
+        (["--threshold", "1", "good.tsv"], "expected either --signal or --signal-file, found neither"),
+        (["--signal", "kap", "--threshold", "1", "good.tsv"], "unknown signal 'kap'. Did you mean cap"),
+        (["--signal-file", "good.tsv", "--threshold", "1", "good.tsv"], "expected a signal as JSON in good.tsv"),
+        (["--signal-file", "none.json", "--threshold", "1", "good.tsv"], "found no such file or directory"),
+        (["--signal", "pabee", "--threshold", "0.5", "good.tsv"], "expected a whole threshold 1..4 for pabee"),
+    ],
+    ids=lambda value: "" if isinstance(value, list) else value[:40],
+)
+def test_wrong_input_is_one_line_and_leaves_nothing(
+    words: list[str],
+    message: str,
+    infer: list[object],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in {
+        "blank.txt": "good\n \nbad\n",
+        "empty.txt": "",
+        "texts.parquet": "x",
+        "good.tsv": "sentence\ngood\n",
+        "short.tsv": "sentence\tlabel\ngood\n",
+        "bad.jsonl": '{"a": "good"}\n{"a":\n',
+        "list.jsonl": "[1]\n",
+    }.items():
+        Path(name).write_text(content)
+    Path("bytes.txt").write_bytes(b"good\n\xff\xfe\n")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    out = [] if "--out" in words else ["--out", "answers.csv"]
+    assert run(*infer, *out, *words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_cache_of_another_model_is_refused(
+    infer: list[object], tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = synthetic_cache(tmp_path / "other", rows=60, layers=6, width=16)
+    words = [*infer, "--signal", "cap", "--speed-up", 2, "--calibrate", other, folder / "data" / "dev.tsv"]
+    assert run(*words) == 2
+    assert "expected a cache of this model" in capsys.readouterr().err
+
+
+def test_a_model_without_exits_is_refused(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    encoder = save_backbone(tmp_path / "encoder")
+    capsys.readouterr()
+    assert run("infer", "--model", encoder, *SIGNAL, folder / "data" / "dev.tsv") == 2
+    assert "expected a model with exits" in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_no_file(infer: list[object], tmp_path: Path) -> None:
+    out = tmp_path / "answers.csv"
+    words = [*infer, *SIGNAL, "--batch-size", 1, "--out", out, "-"]
+    program = [sys.executable, "-m", "exitbench", *map(str, words)]
+    # The pipe stays open, so the program waits for more texts and cannot finish by itself.
+    running = subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdin is not None and running.stderr is not None
+    running.stdin.write("good film\n")
+    running.stdin.flush()
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
+        assert running.poll() is None, running.stderr.read()
+        time.sleep(0.05)
+    assert not out.exists(), "an unfinished file must not have the final name"
+    running.send_signal(system_signal.SIGINT)
+    said = running.stderr.read()
+    assert running.wait(60) == 1
+    assert said == f"stopped; {out} was not written\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line(
+    infer: list[object],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    from exitbench.cache import files
+
+    def refuse(descriptor: int, block: memoryview) -> int:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(files.disk, "write", refuse)
+    assert run(*infer, *SIGNAL, "--out", tmp_path / "a.csv", folder / "data" / "dev.tsv") == 2
+    assert "a.csv: cannot be written: no space left on the disk" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_tables_of_bert_base_show_the_published_figures_beside_the_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run("cost", "--out", tmp_path) == 0
+    printed = capsys.readouterr().out
+    for line in (
+        r"encoder +sample, layer +2 +1813\.5M +1863\.8M +1813\.5M",
+        r"projection matrix +layer, once +3 +3\.0M +3\.0M +3\.0M",
+        r"offset vector +layer, once +2 +- +- +4\.4K",
+        r"cap \(this suite\) +sample, layer +2 +1\.5K +1\.5K +-",
+        r"extra heads +2 +16,918 +16\.92K +16\.92K",
+        r"extra heads +3 +25,377 +25\.38K +25\.38K",
+    ):
+        assert re.search(line, printed), line
+    stored = read_cost(tmp_path)
+    assert stored is not None and stored.timing is None
+    assert {row.classes for row in stored.operations} == {2, 3}
+
+
+def test_a_model_is_counted_and_timed_beside_the_published_overheads(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["--time", "--rounds", 2, "--length", 10, "--device", "cpu", "--out", tmp_path]
+    assert run("cost", "--model", folder / "model", *words) == 0
+    assert "Inference time with exits that nothing reaches" in capsys.readouterr().out
+    stored = read_cost(tmp_path)
+    assert stored is not None and stored.timing is not None
+    assert stored.shape.layers == 6 and stored.shape.width == 16
+    counted = {row.part: row.parameters for row in stored.parameters}
+    assert counted["counted_poolers"] == 6 * (16 * 16 + 16)
+    assert counted["counted_extra"] == 5 * (16 * 16 + 16) + counted["extra_heads"]
+    overheads = {row.title: row.published_overhead for row in stored.timing.rows}
+    assert list(overheads) == [
+        "plain network", "DeeBERT", "Right-Tool", "PABEE", "F-PABEE", "PCEE-BERT", "E-LANG", "NSP", "CAP",
+    ]  # fmt: skip
+    assert overheads["CAP"] == 6.4 and overheads["NSP"] is None and overheads["plain network"] == 0.0
+    assert stored.timing.setting["rounds"] == 2
+
+
+def test_a_shape_is_timed_with_random_weights(tmp_path: Path) -> None:
+    shape = ["--layers", 2, "--width", 64, "--intermediate", 96, "--classes", 3, "--length", 8]
+    words = ["--time", "--signals", "cap[alpha=0.1|1]", "--rounds", 1, "--device", "cpu", "--out", tmp_path]
+    assert run("cost", *shape, *words) == 0
+    stored = read_cost(tmp_path)
+    assert stored is not None and stored.timing is not None
+    assert [row.signal for row in stored.timing.rows] == ["plain network", "cap[alpha=0.1]", "cap"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "nowhere"], "expected a model folder at nowhere, found no such folder"),
+        (["--time", "--width", "100"], "expected a width that is a multiple of 64"),
+        (["--time", "--signals", "kap", "--layers", "2", "--width", "64"], "unknown signal 'kap'"),
+        (["--layers", "0"], "--layers"),
+    ],
+)
+def test_wrong_questions_about_cost_are_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("cost", *words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
