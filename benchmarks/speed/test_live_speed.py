@@ -7,7 +7,7 @@ Both are ratios of times measured in turns on one machine, so they hold on any. 
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -61,7 +61,7 @@ def test_a_step_costs_little_beside_a_layer(name: str, model: MultiExitModel) ->
         score, _ = signal.step(layer, state)
         validated_score(signal, layer, score)
 
-    contenders = {"step": step, "layer": partial(model.advance, 6, hidden, context)}
+    contenders: dict[str, Callable[[], object]] = {"step": step, "layer": partial(model.advance, 6, hidden, context)}
     for run in contenders.values():
         run()
     seconds = interleaved(contenders, 40, clock=time.perf_counter)
