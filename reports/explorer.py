@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ def places(run: Run, resolution: int) -> list[dict[str, Any]]:
             exits = counted.get((cache.name, protocol))
             lines = []
             for (signal, parameters), curve in mine.groupby(["signal", "parameters"], sort=False):
-                number = numbers.get((signal, parameters))
+                number = numbers.get((str(signal), str(parameters)))
                 if number is None:
                     continue
                 place = (cache.name, protocol, str(signal), str(parameters))
@@ -208,12 +208,12 @@ def stored_rates(run: Run) -> Stored:
     return found
 
 
-def readings(place: tuple[str, str, str, str], exits: pd.DataFrame | None, rates: Stored) -> list[Mapping[str, Any]]:
+def readings(place: tuple[str, str, str, str], exits: pd.DataFrame | None, rates: Stored) -> list[dict[str, Any]]:
     """Exit counts and rates at the stored matched readings, for curves that have none of their own."""
     if exits is None:
         return []
     mine = exits[(exits["signal"] == place[2]) & (exits["parameters"] == place[3])]
-    found = []
+    found: list[dict[str, Any]] = []
     for at, group in mine[mine["at"].str.startswith("speed_up=")].groupby("at", sort=False):
         own = rates.get(place, {}).get(str(at), {})
         counts: Iterable[Any] = group.sort_values("layer")["count"]

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports.alerts import Alert, alerts_of
 from reports.csv_table import csv_text
+from reports.data_url import data_url
 from reports.explorer import explorer_data
 from reports.figures import Figure, figures_of
 from reports.glossary import DECISIONS, GLOSSARY
@@ -81,7 +81,18 @@ class ShownFigure:
 
     id: str
     figure: Figure
-    address: str
+    address: Markup
+
+
+@dataclass(frozen=True)
+class TaskView:
+    """One task of one run: its facts, its table, its figures."""
+
+    anchor: str
+    title: str
+    cache: CacheFacts
+    table: ShownTable
+    figures: tuple[ShownFigure, ...]
 
 
 class RunView:
@@ -110,13 +121,16 @@ class RunView:
         return [self.shown(table) for table in tables_of(self.run)]
 
     @cached_property
-    def tasks(self) -> list[tuple[str, CacheFacts, ShownTable]]:
-        """(anchor, cache, its table), in the suite's order."""
-        tables = [task_table(self.run, one, self.verdict.protocol) for one in self.run.caches]
-        return [
-            (f"{self.prefix}{table.name}", cache, self.shown(table))
-            for cache, table in zip(self.run.caches, tables, strict=True)
-        ]
+    def tasks(self) -> list[TaskView]:
+        """What there is about each task, in the suite's order."""
+        found = []
+        for cache in self.run.caches:
+            table = task_table(self.run, cache, self.verdict.protocol)
+            mine = [one for one in self.figures if one.figure.cache == cache.name]
+            mine.sort(key=lambda one: one.figure.protocol != self.verdict.protocol)
+            title = place_title(self.run, cache)
+            found.append(TaskView(f"{self.prefix}{table.name}", title, cache, self.shown(table), tuple(mine)))
+        return found
 
     @cached_property
     def figures(self) -> list[ShownFigure]:
@@ -131,15 +145,6 @@ class RunView:
 
     def shown(self, table: Table) -> ShownTable:
         return ShownTable(f"{self.prefix}table-{slug(table.name)}", self.number, table)
-
-    def place_title(self, cache: CacheFacts) -> str:
-        return place_title(self.run, cache)
-
-
-def data_url(svg: str) -> str:
-    """A picture as a data: URL; the quotes are changed so that most of it stays readable and short."""
-    body = svg[svg.index("<svg") :].replace('"', "'").replace("\n", " ")
-    return "data:image/svg+xml;charset=utf-8," + quote(body, safe=" '=:/;,()[]{}@!$*+.?-_~|^`")
 
 
 def cell_parts(cell: Cell) -> list[str | Number]:
@@ -200,7 +205,7 @@ def page_text(views: Sequence[RunView]) -> str:
         where = views[run].source.origin(number)
         return f"{run}/{where}" if where else ""
 
-    tables = [one for view in views for one in (*view.tables, *(table for _, _, table in view.tasks))]
+    tables = [one for view in views for one in (*view.tables, *(task.table for task in view.tasks))]
     explorers = [{"run": view.name, **explorer_data(view.run, EXPLORER_CHARACTERS // len(views))} for view in views]
     context: Mapping[str, Any] = {
         "views": views,
@@ -222,7 +227,8 @@ def page_text(views: Sequence[RunView]) -> str:
 class Topic:
     """One question with the tables and figures that answer it.
 
-    ``others`` are the tables of the protocols that the verdict is not read under, by protocol.
+    ``others`` are the tables of the protocols that the verdict is not read under, by protocol; ``by_task`` are figures
+    that stand with their task and are only named here.
     """
 
     key: str
@@ -230,6 +236,7 @@ class Topic:
     tables: tuple[ShownTable, ...]
     others: tuple[tuple[str, tuple[ShownTable, ...]], ...]
     figures: tuple[ShownFigure, ...]
+    by_task: tuple[ShownFigure, ...]
 
 
 def topics_of(views: Sequence[RunView]) -> list[Topic]:
@@ -238,13 +245,15 @@ def topics_of(views: Sequence[RunView]) -> list[Topic]:
     found = []
     for key, question in TOPICS.items():
         tables = [one for view in views for one in view.tables if one.table.topic == key]
-        figures = tuple(one for view in views for one in view.figures if one.figure.topic == key)
+        drawn = [one for view in views for one in view.figures if one.figure.topic == key]
+        figures = tuple(one for one in drawn if not one.figure.cache)
+        by_task = tuple(one for one in drawn if one.figure.cache)
         first = tuple(one for one in tables if not one.table.protocol or one.table.protocol in leading)
         rest: dict[str, list[ShownTable]] = {}
         for one in tables:
             if one not in first:
                 rest.setdefault(one.table.protocol, []).append(one)
-        if tables or figures:
+        if tables or drawn:
             others = tuple((protocol, tuple(group)) for protocol, group in rest.items())
-            found.append(Topic(key, question, first, others, figures))
+            found.append(Topic(key, question, first, others, figures, by_task))
     return found
