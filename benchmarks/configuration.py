@@ -131,7 +131,7 @@ class Draws:
         key = (side, rows.tobytes())
         if key not in self._final:
             last = np.full(outcomes.samples, outcomes.depth)
-            self._final[key] = resampled_exits(last, outcomes, self.some(side, rows))
+            self._final[key] = resampled_exits(last, outcomes, self.all(side), rows)
         return self._final[key]
 
 

@@ -146,14 +146,20 @@ def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: Drawn) -> Tall
     return Tally(outcomes.depth, whole[0], sums[0], positives=positives, **dict(zip(counted, sums[1:], strict=True)))
 
 
-def resampled_exits(exits: NDArray[np.int64], outcomes: Outcomes, drawn: Drawn) -> Tally:
-    """The resampled sums for fixed exits [samples], over the drawn samples, each [resamples], float64."""
+def resampled_exits(
+    exits: NDArray[np.int64], outcomes: Outcomes, drawn: Drawn, counted: NDArray[np.bool_] | None = None
+) -> Tally:
+    """The resampled sums for fixed exits [samples], each [resamples], float64.
+
+    They go over the drawn samples, or those of them that are ``counted``, a mask [samples].
+    """
     columns = np.arange(outcomes.samples)
     worths: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples), "layers": exits}
     worths |= {name: truth[exits - 1, columns] for name, truth in outcomes.counted.items()}
     if outcomes.positive is not None:
         worths["positives"] = outcomes.positive
-    sums = drawn.sums(np.stack(list(worths.values()))).astype(np.float64)
+    stacked = np.stack(list(worths.values()))
+    sums = drawn.sums(stacked if counted is None else stacked * counted).astype(np.float64)
     return Tally(outcomes.depth, **dict(zip(worths, sums, strict=True)))
 
 

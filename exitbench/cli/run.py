@@ -18,7 +18,7 @@ def command(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[CACHE_OR_SUITE]...",
+            metavar="CACHE_OR_SUITE",
             help="Caches and suites, by name or path; none: the paper suite.",
             show_default=False,
         ),
@@ -38,7 +38,7 @@ def command(
     resamples: Annotated[int | None, typer.Option(help="Instead of the suite's resamples.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="Instead of the suite's seed.", show_default=False)] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.", show_default=False)] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to; default: out/<suite>.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to; default: out/SUITE.", show_default=False)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a finished run.")] = False,
 ) -> None:
     """Run a suite, or the paper's questions on caches of your own, and write all results.
@@ -132,6 +132,7 @@ def numbers(text: str) -> tuple[float, ...]:
 
 def summary(path: Path) -> None:
     """Print a table per task: DIS at the suite's layers, rates, the score at the primary speed-up."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -159,8 +160,12 @@ def summary(path: Path) -> None:
             (f"{metric} {primary:g}x", (f"speed_up={primary:g}", None, "", metric)),
             ("at", (f"speed_up={primary:g}", None, "", "speed_up")),
         ]
-        table = Table(title=f"{facts['task']} · {facts['model']} · {facts['rows']} samples · {protocol}")
-        table.add_column("signal")
+        table = Table(
+            box=box.SIMPLE,
+            pad_edge=False,
+            title=f"{facts['task']} · {facts['model']} · {facts['rows']} samples · {protocol}",
+        )
+        table.add_column("signal", overflow="fold")
         for name, _ in columns:
             table.add_column(name, justify="right")
         for entry in record["entries"]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from benchmarks import runner
 from benchmarks.executor import perform
@@ -14,6 +15,7 @@ from benchmarks.results import SCHEMAS, RunFiles
 from benchmarks.runner import plan_run, run_suite
 from benchmarks.suite import suite_of_caches
 from exitbench.cache import synthetic_cache
+from exitbench.cli.app import build
 from exitbench.errors import InputError
 
 torch.set_num_threads(1)
@@ -211,3 +213,42 @@ def test_held_out_runs_on_a_second_cache(suite, tmp_path):
     rows = run_suite(held_out, tmp_path / "out").files.results
     assert set(rows.protocol) == {"held-out"}
     assert rows[(rows.signal == "deebert") & (rows["at"] == "speed_up=1.5")].threshold.notna().all()
+
+
+def test_the_verb_prints_a_table_and_where_the_results_are(suite, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    words = [
+        "run",
+        str(suite.caches[0]),
+        "--signals",
+        "deebert",
+        "--signals",
+        "cap[alpha=0.1|1]",
+        "--speed-ups",
+        "1.5,2",
+    ]
+    words += ["--protocol", "in-sample", "--resamples", "5", "--jobs", "1"]
+    done = CliRunner().invoke(build(), words)
+    assert done.exit_code == 0, done.output
+    assert "cap[alpha=0.1|1]" in done.output
+    assert "results in out/m-a-dev" in done.output
+    rows = RunFiles(tmp_path / "out" / "m-a-dev").results
+    assert set(rows["at"]) >= {"speed_up=1.5", "speed_up=2"}
+    shown = rows[(rows.signal == "deebert") & (rows.measure == "dis") & (rows.layer == 2)].value.item()
+    assert f"{shown:.2f}" in done.output
+
+
+def test_the_verb_ends_with_exit_code_one_when_a_part_failed(suite, tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    words = ["run", str(suite.caches[0]), "--signals", "deebert", "--signals", "broken", "--signals-dir", str(tmp_path)]
+    words += ["--protocol", "in-sample", "--resamples", "5", "--jobs", "1", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(build(), words)
+    assert done.exit_code == 1
+    assert "failed: m-a-dev: broken: signal broken raised RuntimeError: no third layer" in done.stderr
+    assert "incomplete results in" in done.stdout
+
+
+def test_the_verb_answers_an_unknown_target_with_the_nearest(tmp_path):
+    with pytest.raises(InputError, match=r"'papper' is neither a cache nor a suite. Did you mean paper"):
+        CliRunner().invoke(build(), ["run", "papper"], catch_exceptions=False)
