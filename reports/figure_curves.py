@@ -31,7 +31,7 @@ from reports.run import CacheFacts, Run, speed_up_at
 from reports.score_tables import own_measure
 from reports.style import shortened
 
-SCREEN_POINTS = 400
+SCREEN_POINTS = 300
 """Points of a line; more cannot be told apart on a screen."""
 
 

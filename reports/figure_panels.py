@@ -101,7 +101,9 @@ def draw_scores(run: Run, spec: FigureSpec) -> Drawing:
             for kind, tint in (("right", RIGHT), ("wrong", WRONG)):
                 counts = there[kind].to_numpy().astype(float)
                 if counts.sum():
-                    axes.stairs(counts / counts.sum(), edges, fill=True, facecolor=(tint, 0.3), edgecolor=tint)
+                    axes.stairs(
+                        counts / counts.sum(), edges, fill=True, facecolor=(tint, 0.3), edgecolor=tint, linewidth=0.8
+                    )
     left_out = len(run.entries) - len(looks)
     note = f"The first {len(looks)} of {len(run.entries)} signals" if left_out else ""
     kinds_legend(drawing, ("right predictions", "wrong predictions"), note)

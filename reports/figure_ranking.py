@@ -47,8 +47,8 @@ def draw_dis(run: Run, spec: FigureSpec) -> Drawing:
         sns.heatmap(
             values[number], ax=axes, vmin=low, vmax=max(high, low + 1), cmap="cividis",
             annot=len(run.entries) <= READABLE_SIGNALS and cache.layers <= 26, fmt=".0f", annot_kws={"size": 7.5},
-            xticklabels=[str(layer) for layer in range(1, cache.layers)], yticklabels=names, linewidths=0.5, rasterized=True,
-            cbar=number % across == across - 1, cbar_kws={"label": "DIS"},
+            xticklabels=[str(layer) for layer in range(1, cache.layers)], yticklabels=names, linewidths=0.5,
+            rasterized=True, cbar=number % across == across - 1, cbar_kws={"label": "DIS"},
         )  # fmt: skip
         axes.tick_params(length=0, labelrotation=0)
         axes.set_title(shortened(run.task_title(cache), 40))
@@ -86,7 +86,8 @@ def draw_rates(run: Run, spec: FigureSpec) -> Drawing:
                     axes.vlines(x.value, y.low, y.high, color=look.colour, linewidth=0.8, alpha=0.6)
                 inside, edge, width = (look.colour, "white", 0.6) if filled else ("none", look.colour, 1.2)
                 axes.plot([x.value], [y.value], color=look.colour, marker=look.marker, markersize=look.size,
-                          linestyle="none", markerfacecolor=inside, markeredgecolor=edge, markeredgewidth=width)  # fmt: skip
+                          linestyle="none", markerfacecolor=inside, markeredgecolor=edge,
+                          markeredgewidth=width)  # fmt: skip
         axes.set_title(shortened(run.task_title(cache), 30))
         axes.set_xlabel("Premature rate, percent")
         axes.set_ylabel("Delayed rate, percent" if number % across == 0 else "")
@@ -118,7 +119,8 @@ def draw_risk(run: Run, spec: FigureSpec) -> Drawing:
             if len(mine):
                 last = mine.iloc[len(mine) // 2]
                 axes.plot([last["coverage"]], [last["risk"]], color=look.colour, marker=look.marker,
-                          markersize=0.85 * look.size, markeredgecolor="white", markeredgewidth=0.5, linestyle="none")  # fmt: skip
+                          markersize=0.85 * look.size, markeredgecolor="white", markeredgewidth=0.5,
+                          linestyle="none")  # fmt: skip
         axes.set_title(f"Layer {layer}")
         axes.set_xlabel("Coverage")
         axes.set_xlim(0, 1)

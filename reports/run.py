@@ -6,6 +6,7 @@ Names come from signals, tasks and classes that anybody may have written; they a
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 
 from benchmarks.averages import AVERAGE
 from benchmarks.results import KEY, Row, RunFiles
@@ -99,9 +99,7 @@ class Run:
     @cached_property
     def rows(self) -> dict[tuple[Any, ...], Row]:
         """Every row of ``results.parquet`` by its key, in the order of the file."""
-        self.files.table("results")  # refuses files of another version
-        listed = pq.read_table(self.path / "results.parquet").to_pylist()
-        return {row.key: row for row in (Row(**one) for one in listed)}
+        return {row.key: row for row in self.files.rows()}
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
@@ -110,9 +108,9 @@ class Run:
     @cached_property
     def pair_rows(self) -> list[dict[str, Any]]:
         """The rows of ``pairs.parquet`` as plain values, with None for an empty layer."""
-        self.files.table("pairs")  # refuses files of another version
-        listed: list[dict[str, Any]] = pq.read_table(self.path / "pairs.parquet").to_pylist()
-        return listed
+        columns = {str(name): values.tolist() for name, values in self.pairs.items()}
+        columns["layer"] = [None if math.isnan(layer) else int(layer) for layer in columns["layer"]]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     @cached_property
     def curves(self) -> pd.DataFrame:

@@ -14,6 +14,8 @@ from exitbench.errors import InputError
 
 VERBS = {
     "run": "Run",
+    "report": "Run",
+    "compare": "Run",
     "threshold": "Run",
     "list": "Look around",
     "score": "Signals",

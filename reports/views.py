@@ -1,0 +1,81 @@
+"""Everything that is made from a finished run's result files: tables, figures, and the page, in that order.
+
+The page is taken away first and written last, so that a folder with a page has all its views.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.executor import Failure, Workers, progress_bar
+from reports.csv_table import csv_text
+from reports.figures import draw, figures_of
+from reports.latex import latex
+from reports.markdown import markdown
+from reports.page import write_page
+from reports.run import Run
+from reports.table import Table
+from reports.tables import tables_of
+
+PAGE = "report.html"
+TABLES, FIGURES, UNFINISHED = "tables", "figures", ".views"
+SPELLINGS = {"csv": csv_text, "md": markdown, "tex": latex}
+
+
+@dataclass(frozen=True)
+class FigureUnit:
+    """One figure for any worker process: plain values only."""
+
+    folder: Path
+    run_dir: Path
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"figure {self.name}"
+
+    def work(self) -> None:
+        draw(self.run_dir, self.name, self.folder)
+
+
+def write_views(run_dir: Path, jobs: int = 1) -> None:
+    """Write ``tables/``, ``figures/`` and ``report.html`` into a run's folder, in place of what was there.
+
+    Raises InputError when the folder holds no run, RuntimeError when a figure could not be drawn (the other views are
+    there by then, without a page).
+    """
+    run = Run(run_dir)
+    (run_dir / PAGE).unlink(missing_ok=True)
+    write_tables(tables_of(run), run_dir / TABLES)
+    failures = write_figures(run, jobs)
+    if failures:
+        raise RuntimeError("; ".join(f"{failure.label}: {failure.reason}" for failure in failures))
+    write_page([run_dir], run_dir / PAGE)
+
+
+def write_tables(tables: list[Table], folder: Path) -> None:
+    """Every table in every spelling; files of tables that are no more are taken away."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for table in tables:
+        for ending, spell in SPELLINGS.items():
+            (folder / f"{table.name}.{ending}").write_bytes(spell(table).encode())
+
+
+def write_figures(run: Run, jobs: int) -> list[Failure]:
+    """Draw all figures with ``jobs`` processes; what could not be drawn is returned."""
+    shutil.rmtree(run.path / FIGURES, ignore_errors=True)
+    shutil.rmtree(run.path / UNFINISHED, ignore_errors=True)
+    (run.path / FIGURES).mkdir()
+    units = [FigureUnit(run.path / UNFINISHED / one.name, run.path, one.name) for one in figures_of(run)]
+    with Workers(jobs) as workers, progress_bar(len(units), "figures") as advance:
+        failures = workers.run(units, advance)
+    for unit in units:
+        for ending in ("svg", "png"):
+            drawn = unit.folder / f"{unit.name}.{ending}"
+            if drawn.is_file():
+                drawn.replace(run.path / FIGURES / drawn.name)
+    shutil.rmtree(run.path / UNFINISHED, ignore_errors=True)
+    return failures
