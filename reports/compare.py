@@ -28,7 +28,7 @@ NOISE = 1e-9
 
 @dataclass(frozen=True)
 class Paired:
-    """One reading of one signal in both runs, sample by sample; ``signal_a`` and ``signal_b`` are the entries' texts."""
+    """One reading of one signal in both runs, sample by sample; signals as the suites write them."""
 
     cache: str
     protocol: str

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from reports.compare import Comparison
 
+WIDE = 120
+"""Columns when the output is no terminal, where nothing else limits them."""
+
 
 def command(
     run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="Folder of a run.")],
@@ -42,6 +45,8 @@ def command(
     from rich.console import Console
 
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDE)
     print_paired(console, comparison, every=every)
     print_moved(console, comparison, limit)
     for name, only in ((comparison.run_a, comparison.only_a), (comparison.run_b, comparison.only_b)):
@@ -63,14 +68,14 @@ def print_paired(console: Console, comparison: Comparison, *, every: bool) -> No
         table = Table(
             title=Text(f"{cache}, {protocol}: answers and exits in pairs"), box=box.SIMPLE, padding=(0, 1, 0, 0)
         )
-        table.add_column("signal", overflow="fold", min_width=10)
+        table.add_column("signal", overflow="fold", min_width=7)
         table.add_column("at", no_wrap=True)
-        for name in ("accuracy", "right in one", "p", "speed-up", "earlier in", "p"):
+        for name in ("accuracy", "only right", "p", "speed-up", "earlier", "p"):
             table.add_column(name, justify="right", no_wrap=True)
         for one in rows:
             if (one.cache, one.protocol) == (cache, protocol):
                 table.add_row(
-                    Text(both(one.signal_a, one.signal_b)), Text(one.at),
+                    Text(both(one.signal_a, one.signal_b)), Text(reading(one.at)),
                     f"{one.accuracy_a:.1f} → {one.accuracy_b:.1f}", f"{one.only_a_right} : {one.only_b_right}",
                     p_text(one.p_right_adjusted), f"{one.speed_up_a:.2f} → {one.speed_up_b:.2f}",
                     f"{one.earlier_in_a} : {one.earlier_in_b}", p_text(one.p_exit_adjusted),
@@ -103,6 +108,16 @@ def print_moved(console: Console, comparison: Comparison, limit: int) -> None:
     console.print(table)
     if len(moved) > limit:
         console.print(f"and {len(moved) - limit} more; --limit or --json shows them")
+
+
+def reading(at: str) -> str:
+    """A reading in few letters.
+
+    >>> reading("speed_up=2"), reading("loss=0.5")
+    ('2×', 'loss 0.5')
+    """
+    kind, _, value = at.partition("=")
+    return f"{value}×" if kind == "speed_up" else f"{kind} {value}"
 
 
 def both(first: str, second: str) -> str:

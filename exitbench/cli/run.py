@@ -79,6 +79,7 @@ def command(
         suite.require_caches()
 
     from benchmarks.runner import run_suite
+    from reports.views import PAGE, write_views
 
     complete = True
     for suite in suites:
@@ -94,6 +95,8 @@ def command(
         for failure in outcome.failures:
             typer.echo(f"failed: {failure.label}: {failure.reason}", err=True)
         typer.echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
+        write_views(outcome.path, jobs or os.cpu_count() or 1)
+        typer.echo(f"report in {outcome.path / PAGE}")
         complete = complete and outcome.complete
     if not complete:
         raise typer.Exit(1)
