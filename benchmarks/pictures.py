@@ -73,6 +73,8 @@ def band_rows(place: Mapping[str, Any], merged: Merged, measure: Measure, *, poi
     """The band at fixed costs; with ``points`` also the curve itself there, for protocols without a threshold axis."""
     tally, resampled = merged.band
     kept = merged.reaches
+    if not kept.any():  # a signal with a single operating point has no band
+        return empty("curves")
     low, high = np.nanquantile(resampled.score(measure)[kept], [0.025, 0.975], axis=1)
     columns = {
         **place,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.executor import Failure
+from benchmarks.stage_scores import describe
 from benchmarks.suite import Suite
 from exitbench.cache import Manifest
 from signals.contract import ExitSignal
@@ -43,11 +44,11 @@ def run_record(
     ]  # fmt: skip
     depths = {manifest.model.layers for manifest in manifests.values()}
     notes = [
-        f"{signal.text} is left out with {depth} layers: its first exit layer is {signal.first_exit_layer}"
+        f"{facts.text} with {depth} layers: {facts.problem}"
         for depth in sorted(depths)
         for entry in entries
         for signal in entry
-        if signal.first_exit_layer > depth - 1
+        if (facts := describe(signal, depth)).left_out
     ]
     return {
         "schema": 1, "complete": not failures, "suite": suite.to_json(), "seed": suite.seed, "caches": caches,

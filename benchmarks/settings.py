@@ -44,10 +44,14 @@ class Settings:
             dict(suite.thresholds),
         )
 
+    @property
+    def read_speed_ups(self) -> tuple[float, ...]:
+        """Every speed-up at which something is read: the suite's own, the primary one, that of the rates."""
+        return tuple(dict.fromkeys((*self.speed_ups, self.primary_speed_up, self.rates_speed_up)))
+
     def questions(self, signal: str, depth: int, integers: tuple[int, int] | None) -> Questions:
         """What is read off the curves of this signal in a network of ``depth`` layers."""
-        speed_ups = dict.fromkeys((*self.speed_ups, self.rates_speed_up))
-        readings = [Question(f"speed_up={value:g}", "speed_up", value) for value in speed_ups]
+        readings = [Question(f"speed_up={value:g}", "speed_up", value) for value in self.read_speed_ups]
         readings += [Question(f"loss={value:g}", "loss", value) for value in self.losses]
         given: dict[float | str, None] = {}
         for value in self.thresholds.get(signal, self.thresholds.get("*", ())):

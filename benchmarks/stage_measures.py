@@ -75,10 +75,9 @@ def evaluate_configurations(
     questions = settings.questions(first.signal, depth, first.integers)
     parts = {protocol: protocol_parts(scored, settings, protocol) for protocol in settings.protocols}
     draws = Draws(weights_of(scored, settings))
-    speed_ups = sorted({*settings.speed_ups, settings.primary_speed_up, settings.rates_speed_up})
     results: dict[str, dict[int, list[PartResult]]] = {protocol: {} for protocol in settings.protocols}
     for number in numbers:
-        curves = ConfigurationCurves(scored, number, draws, speed_ups)
+        curves = ConfigurationCurves(scored, number, draws, settings.read_speed_ups)
         for protocol in settings.protocols:
             # A given threshold is the same under every protocol, so it is read once.
             asked = questions if protocol == settings.protocols[0] else questions.without_thresholds()
@@ -87,9 +86,9 @@ def evaluate_configurations(
 
 
 def usable_configurations(scored: ScoredCache, entry: Entry) -> tuple[list[int], str]:
-    """The configurations of an entry that have scores, and a note on those left out.
+    """The configurations of an entry that have scores (possibly none), and a note on those left out.
 
-    Raises InputError when one failed, or none is left.
+    Raises InputError when one failed.
     """
     facts = {number: scored.configurations[number] for number in entry.configurations}
     for one in facts.values():
@@ -97,17 +96,22 @@ def usable_configurations(scored: ScoredCache, entry: Entry) -> tuple[list[int],
             raise InputError(one.problem)
     out = [one for one in facts.values() if one.left_out]
     kept = [number for number, one in facts.items() if not one.left_out]
-    if not kept:
-        raise InputError(f"signal {out[0].text} has no exit in this network: {out[0].problem}")
     note = f"left out, they exit too late for this depth: {', '.join(one.parameters for one in out)}" if out else ""
     return kept, note
 
 
 def write_measures(folder: Path, scored: ScoredCache, groups: Sequence[Sequence[int]], settings: Settings) -> None:
-    """Measure the entries given as groups of configurations of one signal, and write the unit's files."""
-    entries = entries_of(scored, groups)
-    kept = {entry: usable_configurations(scored, entry) for entry in entries}
+    """Measure the entries given as groups of configurations of one signal, and write the unit's files.
+
+    An entry that could never exit in a network this shallow has no rows; the run's notes say so.
+    """
+    found = {entry: usable_configurations(scored, entry) for entry in entries_of(scored, groups)}
+    kept = {entry: (usable, note) for entry, (usable, note) in found.items() if usable}
+    entries = list(kept)
     numbers = list(dict.fromkeys(number for usable, _ in kept.values() for number in usable))
+    if not numbers:
+        UnitTables(scored, settings, Questions((), 1.0, 1.0, ())).write(folder)
+        return
     results, parts, questions = evaluate_configurations(scored, numbers, settings)
     unit = UnitTables(scored, settings, questions)
     for protocol in settings.protocols:

@@ -213,7 +213,7 @@ def bound_rows(place: Mapping[str, Any], scored: ScoredCache, settings: Settings
             (one if bound.name != "oracle" and one.row.measure == "speed_up" else other).row
             for one, other in zip(plain, spread, strict=True)
         ]
-    for speed_up in dict.fromkeys((*settings.speed_ups, settings.rates_speed_up)):
+    for speed_up in settings.read_speed_ups:
         coin = random_at(outcomes, speed_up)
         blank = Row(**place, signal="random", parameters="", at=speed_up_text(speed_up), measure="",
                     reason="the expected value of a coin")  # fmt: skip

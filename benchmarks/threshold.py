@@ -101,6 +101,8 @@ def recommend(
         write_scores(Path(name), cache, signals, settings)
         scored = ScoredCache(Path(name))
         usable, _ = usable_configurations(scored, entries_of(scored, [range(len(signals))])[0])
+        if not usable:
+            raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
         results, parts, _ = evaluate_configurations(scored, usable, settings)
         default = next((place for place, one in enumerate(usable) if scored.configurations[one].default), 0)
         merged = {}

@@ -198,12 +198,16 @@ def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
     }  # fmt: skip
 
 
-def test_three_rows_are_enough_for_a_run(tmp_path):
-    cache = synthetic_cache(tmp_path / "c", rows=3, layers=3, width=4, compact=True)
-    few = replace(suite_of_caches([cache]), signals=("deebert", "cap"), resamples=5, protocols=("in-sample",))
-    outcome = run_suite(few, tmp_path / "out")
-    assert outcome.complete
-    assert "unreliable" in set(outcome.files.results.status)
+@pytest.mark.parametrize(("rows", "layers"), [(3, 12), (40, 2), (40, 3)])
+def test_the_papers_signals_run_on_very_few_rows_and_very_few_layers(tmp_path, rows, layers):
+    cache = synthetic_cache(tmp_path / "c", rows=rows, layers=layers, width=4, compact=True)
+    outcome = run_suite(replace(suite_of_caches([cache]), resamples=5), tmp_path / "out")
+    assert outcome.failures == ()
+    results, notes = outcome.files.results, outcome.files.record["notes"]
+    assert {"deebert", "cap", "oracle", "final"} <= set(results.signal)
+    assert ((results.status == "ok") | (results.reason != "")).all()
+    assert ("pabee" in set(results.signal)) == (layers > 2)
+    assert any(note.startswith("pabee with 2 layers: left out") for note in notes) == (layers == 2)
 
 
 def test_held_out_runs_on_a_second_cache(suite, tmp_path):
