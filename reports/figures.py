@@ -7,6 +7,7 @@ the same results give the same bytes.
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -133,7 +134,9 @@ def render(run: Run, figure: Figure) -> tuple[bytes, bytes]:
     """A figure as SVG and PNG; neither holds a date."""
     theme = sns.axes_style("ticks") | SETTINGS | {"svg.hashsalt": figure.name}
     svg, png = io.BytesIO(), io.BytesIO()
-    with mpl.rc_context(theme):
+    with mpl.rc_context(theme), warnings.catch_warnings():
+        # A sign without a glyph is a box in the PNG; in the SVG, text is text and the reader's fonts show it.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         drawing = KINDS[figure.spec.kind](run, figure.spec)
         try:
             drawing.savefig(svg, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
