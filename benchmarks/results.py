@@ -79,13 +79,16 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         + [("difference", REAL), ("low", REAL), ("high", REAL), ("std_err", REAL), ("n", COUNT)]
         + [("p_value", REAL), ("p_adjusted", REAL), ("p_against_best", REAL), ("status", TEXT), ("reason", TEXT)]
     ),
-    # kind "point": an operating point; "band": the bootstrap's interval at a fixed relative cost.
+    # kind "point": an operating point, thinned to 1/2000 of cost in-sample, at fixed costs under protocols that have no
+    # threshold axis (rates and exits are null there); "band": the bootstrap's interval at a fixed relative cost.
+    # Only what a suite's entry stands for, and the bound "random", has curves; exits[m - 1] leave at layer m.
     "curves": pa.schema(
         PLACE + SIGNAL
         + [("kind", TEXT), ("threshold", REAL), ("cost", REAL), ("speed_up", REAL), ("score", REAL)]
         + [("low", REAL), ("high", REAL), ("premature_all", REAL), ("delayed_all", REAL)]
         + [("premature_reached", REAL), ("delayed_reached", REAL), ("exits", pa.list_(pa.int32()))]
     ),
+    # Readings at speed-ups and losses, of what a suite's entries stand for.
     "samples": pa.schema(
         PLACE + SIGNAL
         + [("at", TEXT), ("id", COUNT), ("exit_layer", LAYER), ("prediction", LAYER), ("label", LAYER), ("right", FLAG)]
@@ -96,6 +99,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         + [("kind", TEXT), ("at", TEXT), ("layer", LAYER), ("low", REAL), ("high", REAL)]
         + [("right", COUNT), ("wrong", COUNT), ("count", COUNT)]
     ),
+    # Coverage as a share (0..1), risk in points; thinned to at most 200 coverages, at the suite's layers.
     "risk_coverage": pa.schema(PLACE + SIGNAL + [("layer", LAYER), ("coverage", REAL), ("risk", REAL)]),
 }  # fmt: skip
 """The parquet files of a run and their columns."""
