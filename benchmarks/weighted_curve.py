@@ -136,7 +136,7 @@ def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: Drawn) -> Tall
     outcomes = curve.outcomes
     if outcomes.depth * outcomes.samples * 2 >= LARGEST_EXACT:
         raise InputError(f"expected at most {LARGEST_EXACT // 2 // outcomes.depth} samples, found {outcomes.samples}")
-    layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int8)[:, None], outcomes.samples, axis=1)
+    layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int16)[:, None], outcomes.samples, axis=1)
     counted = outcomes.counted
     worths = [layers, *(truth.astype(np.int8) for truth in counted.values())]
     everybody = np.ones(outcomes.samples, dtype=np.int8)
@@ -252,9 +252,9 @@ def reached_tally(curve: Curve, marks: NDArray[np.int64], index: NDArray[np.int6
     """Decisions of kind ``reached`` over all layers at mark ``index[b]`` in resample b, [resamples]."""
     low, high = int(index.min()), int(index.max())
     right = curve.outcomes.correct
-    asked_right = np.cumsum(right, axis=0, dtype=np.int8)
+    asked_right = np.cumsum(right, axis=0, dtype=np.int16)
     asked_right[-1] = asked_right[-2]
-    asked = np.minimum(np.arange(1, curve.depth + 1), curve.depth - 1).astype(np.int8)[:, None]
+    asked = np.minimum(np.arange(1, curve.depth + 1), curve.depth - 1).astype(np.int16)[:, None]
     exits_right, exits_wrong = right.astype(np.int8), (~right).astype(np.int8)
     exits_right[-1] = exits_wrong[-1] = 0
     columns = np.arange(len(index))

@@ -9,19 +9,28 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.bootstrap import ResampledCurve
 from benchmarks.curve import Curve, trade_off_curve
-from benchmarks.operating import matched
+from benchmarks.hashing import poisson_weights
+from benchmarks.operating import ROUNDING, matched
 from benchmarks.ranking import Ranking
 from benchmarks.rates import rates_everywhere
 from benchmarks.replay import exit_layers
-from benchmarks.resamples import Resamples
 from benchmarks.scores import SignalScores
 from benchmarks.speed.ratios import Ratio, ratio, seconds
 from benchmarks.task_score import Outcomes, tally_at
+from benchmarks.weighted_curve import (
+    Drawn,
+    gather,
+    listed_points,
+    marks_within_loss,
+    nearest_marks,
+    weighted_rates,
+    weighted_tally,
+)
 
 SAMPLES, DEPTH, SIGNALS, CONFIGURATIONS = 9_815, 12, 8, 21
 SPEED_UPS = (2.0, 3.0, 4.0)
+RESAMPLES = 1000
 
 
 def made(samples: int = SAMPLES, seed: int = 0) -> tuple[SignalScores, Outcomes]:
@@ -51,15 +60,21 @@ def whole_curve(scores: SignalScores, outcomes: Outcomes) -> Curve:
     return curve
 
 
-def read_everything(curve: Curve, resamples: Resamples) -> None:
-    """What a table needs of one configuration: matched readings, rates at 4x, speed-up within losses, area."""
-    resampled = ResampledCurve(curve, resamples)
-    for speed_up in SPEED_UPS:
-        resampled.matched(speed_up)
-    resampled.rates(curve.thresholds[resampled.nearest(4.0)])
+def weights_for(samples: int, resamples: int = RESAMPLES) -> Drawn:
+    """The bootstrap's weights, as a run makes them once per cache."""
+    return Drawn.of(poisson_weights(np.arange(samples), 0, resamples).astype(np.float32))
+
+
+def read_everything(curve: Curve, drawn: Drawn) -> None:
+    """What a table needs of one configuration: matched readings, rates at 4x, speed-up within losses."""
+    points = listed_points(curve, SPEED_UPS)
+    sums = weighted_tally(curve, curve.events.ends[points], drawn)
+    index = nearest_marks(sums, np.array(SPEED_UPS))
+    gather(sums, index)
+    weighted_rates(curve.scores, curve.outcomes, curve.thresholds[points], index[-1], drawn)
+    final = gather(sums, np.zeros(index.shape[1], dtype=np.int64)).score("accuracy")
     for loss in (0.5, 1.0):
-        resampled.within_loss(loss, "accuracy")
-    resampled.area("accuracy", 0.2, 0.95)
+        gather(sums, marks_within_loss(sums.score("accuracy"), final, loss, ROUNDING))
 
 
 def report(benchmark: Any, capsys: pytest.CaptureFixture[str], what: str, found: Ratio, goal: str) -> None:
@@ -104,23 +119,23 @@ def test_the_whole_curve_against_25_thresholds(benchmark: Any, capsys: pytest.Ca
 
 def test_resamples_against_replaying_each(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     scores, outcomes = made()
-    curve, resamples = whole_curve(scores, outcomes), Resamples.of(np.arange(SAMPLES), 0)
+    curve, drawn = whole_curve(scores, outcomes), weights_for(SAMPLES)
+    weights = poisson_weights(np.arange(SAMPLES), 0, RESAMPLES)
     replayed = 20
 
     def replay_each() -> None:
         for number in range(replayed):
-            rows = np.repeat(np.arange(SAMPLES), resamples.weights[:, number])
-            drawn = trade_off_curve(scores.take(rows), outcomes.take(rows))
+            rows = np.repeat(np.arange(SAMPLES), weights[:, number])
+            written_out = trade_off_curve(scores.take(rows), outcomes.take(rows))
             for speed_up in SPEED_UPS:
-                matched(drawn, speed_up)
+                matched(written_out, speed_up)
 
     def weigh_all() -> None:
-        resampled = ResampledCurve(curve, resamples)
-        for speed_up in SPEED_UPS:
-            resampled.matched(speed_up)
+        sums = weighted_tally(curve, curve.events.ends[listed_points(curve, SPEED_UPS)], drawn)
+        gather(sums, nearest_marks(sums, np.array(SPEED_UPS)))
 
     part = ratio(replay_each, weigh_all, rounds=5)
-    found = Ratio(part.slow * resamples.count / replayed, part.fast)
+    found = Ratio(part.slow * RESAMPLES / replayed, part.fast)
     benchmark.pedantic(weigh_all, rounds=3)
     report(benchmark, capsys, f"replay of 1000 resamples ({replayed} timed) / weights on sorted events", found, ">= 50")
     assert found.value >= 50
@@ -130,12 +145,12 @@ def test_everything_at_mnli_size_takes_single_seconds(benchmark: Any, capsys: py
     cases = [made(seed=seed) for seed in range(CONFIGURATIONS)]
 
     def everything() -> None:
-        resamples = Resamples.of(np.arange(SAMPLES), 0)
+        drawn = weights_for(SAMPLES)
         for scores, outcomes in cases:
             curve = whole_curve(scores, outcomes)
             rank_everything([scores.certainty], outcomes.correct[:-1])
             rates_everywhere(curve)
-            read_everything(curve, resamples)
+            read_everything(curve, drawn)
 
     taken = benchmark.pedantic(lambda: seconds(everything), rounds=1)
     with capsys.disabled():
@@ -149,13 +164,12 @@ def test_four_times_the_samples_take_less_than_five_times_as_long(
 ) -> None:
     def work(samples: int) -> Any:
         scores, outcomes = made(samples)
-        curve, ids = whole_curve(scores, outcomes), np.arange(samples)
-        resamples = Resamples.of(ids, 0, 200)
+        curve, drawn = whole_curve(scores, outcomes), weights_for(samples, 200)
         return {
             "rankings": lambda: rank_everything([scores.certainty], outcomes.correct[:-1]),
             "curve": lambda: whole_curve(scores, outcomes),
             "rates": lambda: rates_everywhere(curve),
-            "resamples": lambda: read_everything(curve, resamples),
+            "resamples": lambda: read_everything(curve, drawn),
         }[what]
 
     large, small = work(4 * SAMPLES), work(SAMPLES)

@@ -10,15 +10,15 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.bootstrap import ResampledCurve
 from benchmarks.curve import trade_off_curve
 from benchmarks.delong import dis_estimate
+from benchmarks.hashing import poisson_weights
 from benchmarks.intervals import interval
 from benchmarks.operating import matched
 from benchmarks.ranking import ranking
-from benchmarks.resamples import Resamples
 from benchmarks.scores import SignalScores
 from benchmarks.task_score import Outcomes
+from benchmarks.weighted_curve import Drawn, gather, listed_points, nearest_marks, weighted_tally
 
 DEPTH, LAYER, SPEED_UP, DRAWS = 12, 6, 2.0, 1000
 POPULATION = 400_000
@@ -49,7 +49,9 @@ def test_intervals_for_dis_and_matched_accuracy_cover_as_they_promise(n, truth, 
     for number in range(DRAWS):
         scores, outcomes = draw(rng, n)
         curve = trade_off_curve(scores, outcomes)
-        resampled = ResampledCurve(curve, Resamples.of(np.arange(n), seed=number)).matched(SPEED_UP)
+        weights = Drawn.of(poisson_weights(np.arange(n), number, 1000).astype(np.float32))
+        sums = weighted_tally(curve, curve.events.ends[listed_points(curve, [SPEED_UP])], weights)
+        resampled = gather(sums, nearest_marks(sums, np.array([SPEED_UP]))[0])
         read = interval(matched(curve, SPEED_UP).score("accuracy"), resampled.accuracy, n)
         ranked = dis_estimate(ranking(scores, outcomes), LAYER)
         covered += ranked.low <= dis <= ranked.high, read.low <= accuracy <= read.high

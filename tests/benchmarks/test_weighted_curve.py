@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from benchmarks import weighted_curve
-from benchmarks.bootstrap import ResampledCurve
 from benchmarks.curve import trade_off_curve
 from benchmarks.hashing import folds, poisson_weights
 from benchmarks.operating import ROUNDING, matched, within_loss
 from benchmarks.rates import rates_at_threshold
 from benchmarks.replay import exit_layers
-from benchmarks.resamples import Resamples
-from benchmarks.task_score import tally_at
+from benchmarks.scores import SignalScores
+from benchmarks.task_score import Outcomes, tally_at
 from benchmarks.weighted_curve import (
     Drawn,
     gather,
@@ -119,19 +118,19 @@ def test_rates_of_a_resample_count_its_samples_written_out(seed):
         assert reached.right_decisions[column] == literal.right_decisions
 
 
-def test_a_thinned_list_of_points_gives_the_error_of_the_exact_bootstrap(monkeypatch):
+def test_a_thinned_list_of_points_gives_the_error_of_all_points(monkeypatch):
     case = random_case(3, samples=1500)
     curve = case.curve
+    weights = Drawn.of(poisson_weights(np.arange(1500), 0, 200).astype(np.float32))
+    sums = weighted_tally(curve, curve.events.ends, weights)
+    exact = gather(sums, nearest_marks(sums, np.array([1.5]))).accuracy[0]
     monkeypatch.setattr(weighted_curve, "ALL_POINTS", 200)
     points = listed_points(curve, [1.5])
     assert len(points) < curve.points / 3
-    resamples = Resamples.of(np.arange(1500), 0, 200)
-    exact = ResampledCurve(curve, resamples).matched(1.5)
-    weights = poisson_weights(np.arange(1500), 0, 200).astype(np.float32)
-    sums = weighted_tally(curve, curve.events.ends[points], Drawn.of(weights))
-    thinned = gather(sums, nearest_marks(sums, np.array([1.5])))
-    assert thinned.accuracy[0].std() == pytest.approx(exact.accuracy.std(), rel=0.02)
-    np.testing.assert_allclose(thinned.accuracy[0], exact.accuracy, atol=0.1 * exact.accuracy.std() + 0.1)
+    sums = weighted_tally(curve, curve.events.ends[points], weights)
+    thinned = gather(sums, nearest_marks(sums, np.array([1.5]))).accuracy[0]
+    assert thinned.std() == pytest.approx(exact.std(), rel=0.02)
+    np.testing.assert_allclose(thinned, exact, atol=0.1 * exact.std() + 0.1)
 
 
 def test_folds_add_up_to_the_whole():
@@ -141,3 +140,18 @@ def test_folds_add_up_to_the_whole():
     marks = case.curve.events.ends
     parts = [weighted_tally(case.curve, marks, Drawn.of(weights, fold == k)).correct for k in range(5)]
     np.testing.assert_array_equal(sum(parts), weighted_tally(case.curve, marks, Drawn.of(weights)).correct)
+
+
+def test_a_network_of_two_hundred_layers_is_summed_without_overflow():
+    rng = np.random.default_rng(0)
+    scores = SignalScores(rng.normal(size=(199, 6)), ">=")
+    outcomes = Outcomes(rng.random((200, 6)) < 0.5)
+    curve = trade_off_curve(scores, outcomes)
+    ones = Drawn.of(np.ones((6, 1), dtype=np.float32))
+    sums = weighted_tally(curve, curve.events.ends, ones)
+    np.testing.assert_array_equal(sums.layers[:, 0], curve.tally.layers)
+    middle = np.array([curve.points // 2])
+    reached = reached_tally(curve, curve.events.ends, middle, ones)
+    literal = rates_at_threshold(scores, outcomes, curve.thresholds[middle[0]], "reached").sum_layers()
+    assert reached.wrong_decisions[0] == literal.wrong_decisions
+    assert reached.right_continuations[0] == literal.right_continuations
