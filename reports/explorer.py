@@ -192,7 +192,8 @@ Stored = dict[tuple[str, str, str, str], dict[str, dict[str, float]]]
 
 
 def stored_rates(run: Run) -> Stored:
-    """The rates over all layers, and the speed-up, of every matched reading: by place, reading and column."""
+    """Rates over all layers, score and speed-up of every matched reading: by place, reading and column."""
+    own = {cache.name: own_measure(cache) for cache in run.caches}
     found: Stored = {}
     for row in run.rows.values():
         if row.layer is not None or not row.at.startswith("speed_up=") or math.isnan(row.value):
@@ -200,8 +201,8 @@ def stored_rates(run: Run) -> Stored:
         place = (row.cache, row.protocol, row.signal, row.parameters)
         if row.measure in ("premature_rate", "delayed_rate"):
             column = f"{row.measure.removesuffix('_rate')}_{row.decisions}"
-        elif row.measure == "speed_up" and not row.decisions:
-            column = "speed_up"
+        elif row.measure in ("speed_up", own.get(row.cache)) and not row.decisions:
+            column = "speed_up" if row.measure == "speed_up" else "score"
         else:
             continue
         found.setdefault(place, {}).setdefault(row.at, {})[column] = round(row.value, 4)
@@ -218,5 +219,5 @@ def readings(place: tuple[str, str, str, str], exits: pd.DataFrame | None, rates
         own = rates.get(place, {}).get(str(at), {})
         counts: Iterable[Any] = group.sort_values("layer")["count"]
         found.append({"at": float(str(at).removeprefix("speed_up=")), "exits": [int(one) for one in counts],
-                      "rates": [own.get(name) for name in RATES], "speed_up": own.get("speed_up")})  # fmt: skip
+                      "rates": [own.get(name) for name in RATES], "speed_up": own.get("speed_up"), "score": own.get("score")})  # fmt: skip
     return found

@@ -159,6 +159,12 @@ def cell_parts(cell: Cell) -> list[str | Number]:
     return [*parts, rest] if rest else parts
 
 
+def cell_hint(cell: Cell) -> str:
+    """What hovering adds to a cell: its hint without the interval that stands in the cell anyway, and its reason."""
+    parts = [part for part in cell.hint.split("; ") if not (cell.interval and part.startswith("95% interval"))]
+    return "; ".join(filter(None, dict.fromkeys([*([cell.reason] if cell.reason not in cell.hint else []), *parts])))
+
+
 def packed(data: Any) -> str:
     """Data as compressed JSON in base64: a fifth of the size, and no sign in it can end a script element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -218,6 +224,7 @@ def page_text(views: Sequence[RunView]) -> str:
         "source": source,
         "origin": origin,
         "parts": cell_parts,
+        "hint_of": cell_hint,
         "slug": slug,
     }
     return environment.get_template("page.html.j2").render(context)

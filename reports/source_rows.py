@@ -34,6 +34,14 @@ def place_title(run: Run, cache: CacheFacts) -> str:
     return f"{title} with {cache.model}" if len(run.groups) > 1 else title
 
 
+def is_turned(number: Number, pair: Pair) -> bool:
+    """Whether a difference is shown as second minus first; where it is zero, its interval tells."""
+    value, low = pair[number.column], number.low
+    if number.column != "difference" or number.value != -value:
+        return False
+    return bool(value != 0 or (low is not None and low == -pair["high"] and low != pair["low"]))
+
+
 class SourceRows:
     """The rows of one run's results and pairs by key and by position."""
 
@@ -55,8 +63,8 @@ class SourceRows:
             return ""
         key = tuple(key_part(name, value) for name, value in zip(names, number.key, strict=True))
         row = self._positions[number.source][key]
-        turned = number.source == "pairs" and number.value == -self.pairs[row][number.column] != 0
-        return f"{number.source}/{row}/{'-' if turned else ''}{number.column}"
+        sign = "-" if number.source == "pairs" and is_turned(number, self.pairs[row]) else ""
+        return f"{number.source}/{row}/{sign}{number.column}"
 
     @cached_property
     def _positions(self) -> dict[str, dict[tuple[Hashable, ...], int]]:

@@ -4,7 +4,8 @@
   const runs = await unpack("explorer-data");
   const at = (id) => document.getElementById(`explorer-${id}`);
   const SVG = "http://www.w3.org/2000/svg";
-  const W = 860, H = 400, LEFT = 54, RIGHT = 18, TOP = 14, BOTTOM = 44;
+  let W = 720, H = 430;
+  const LEFT = 54, RIGHT = 18, TOP = 14, BOTTOM = 44;
 
   // Columns hold differences; null where there is no value.
   function decode(steps, unit) {
@@ -81,15 +82,20 @@
     }
     // Merged folds: rates and exits were stored at the suite's readings only, so they show only there.
     const stored = line.readings.find((one) => Math.abs(one.at - speed) < 0.005);
-    return { score: line.score[point], speed: line.speed[point], threshold: null, premature: stored?.rates[rate] ?? null, delayed: stored?.rates[rate + 1] ?? null, exits: stored?.exits ?? null };
+    return { score: stored?.score ?? line.score[point], speed: stored?.speed_up ?? line.speed[point], threshold: null, premature: stored?.rates[rate] ?? null, delayed: stored?.rates[rate + 1] ?? null, exits: stored?.exits ?? null };
   }
 
+  const banded = (lines) => lines.length <= 3;
   // Scales: speed-ups on a log axis, so that relative cost is read evenly; scores over what is drawn.
   function scales() {
     const lines = drawn();
     const fastest = Math.max(1.2, ...lines.map((line) => Math.max(...line.speed)));
     let low = Infinity, high = -Infinity;
-    for (const line of lines) for (const score of line.score) { if (score < low) low = score; if (score > high) high = score; }
+    const reach = (values) => { for (const score of values) { if (score < low) low = score; if (score > high) high = score; } };
+    for (const line of lines) {
+      reach(line.score);
+      if (line.band && banded(lines)) { reach(line.band.low); reach(line.band.high); }
+    }
     if (state.place.final !== null) { low = Math.min(low, state.place.final); high = Math.max(high, state.place.final); }
     if (!Number.isFinite(low)) { low = 0; high = 100; }
     const room = Math.max(0.5, (high - low) * 0.05);
@@ -109,11 +115,16 @@
 
   let scale = null;
   function draw() {
+    W = Math.max(320, Math.min(760, at("chart").clientWidth - 16));
+    H = Math.round(Math.max(280, 0.58 * W));
     scale = scales();
     const lines = drawn();
     const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${scoreName(state.place)} against speed-up on ${state.place.label}, ${state.place.protocol}, for ${lines.length} signals; the table below holds the values at the chosen point.` });
+    let lastTick = -Infinity;
     for (const tick of [1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48].filter((one) => one <= scale.fastest)) {
       const x = scale.x(tick);
+      if (x - lastTick < 34) continue;
+      lastTick = x;
       make("line", { x1: x, x2: x, y1: TOP, y2: H - BOTTOM, class: "grid" }, svg);
       make("text", { x, y: H - BOTTOM + 17, "text-anchor": "middle" }, svg, `${tick}×`);
     }
@@ -133,7 +144,7 @@
     }
     for (const line of lines) {
       const look = state.place.looks[line.signal];
-      if (line.band && lines.length <= 3) {
+      if (line.band && banded(lines)) {
         const forth = line.band.speed.map((speed, k) => `${scale.x(speed).toFixed(1)} ${scale.y(line.band.high[k]).toFixed(1)}`);
         const back = line.band.speed.map((speed, k) => `${scale.x(speed).toFixed(1)} ${scale.y(line.band.low[k]).toFixed(1)}`).reverse();
         make("polygon", { points: [...forth, ...back].join(" "), fill: look.colour, opacity: 0.14 }, svg);
@@ -235,6 +246,10 @@
   }
   function refresh() { draw(); fitRange(); update(); }
 
+  function rated(place) {
+    const found = new Set(place.lines.flatMap((line) => line.readings.filter((one) => one.rates[0] !== null).map((one) => `${one.at}×`)));
+    return found.size ? [...found].join(", ") : "none";
+  }
   function option(select, value, text) {
     const one = document.createElement("option");
     one.value = value;
@@ -265,7 +280,7 @@
     at("score-heading").textContent = scoreName(state.place);
     at("said").textContent = exact.length > 0
       ? "Bands (95 %) show with up to three signals. Random has an expected curve only."
-      : "Merged folds have no common threshold: each fold has its own. Rates and exits are stored at the suite's speed-ups only and show there; jump to them with the buttons.";
+      : `Merged folds have no common threshold: each fold has its own. Exit layers are stored at the suite's speed-ups only, rates at ${rated(state.place)}; the buttons jump there.`;
     const stops = [...new Set(state.place.lines.flatMap((line) => line.readings.map((one) => one.at)))];
     const jumps = (stops.length ? stops : [1.5, 2, 3, 4]).sort((a, b) => a - b);
     at("jumps").replaceChildren(...jumps.map((speed) => {
@@ -354,4 +369,6 @@
   document.getElementById("explorer-fallback").hidden = true;
   document.getElementById("explorer-body").hidden = false;
   choosePlace();
+  let width = chart.clientWidth;
+  new ResizeObserver(() => { if (chart.clientWidth !== width) { width = chart.clientWidth; refresh(); } }).observe(chart);
 })();
