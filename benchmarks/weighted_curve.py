@@ -138,7 +138,7 @@ def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: Drawn) -> Tall
         raise InputError(f"expected at most {LARGEST_EXACT // 2 // outcomes.depth} samples, found {outcomes.samples}")
     layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int16)[:, None], outcomes.samples, axis=1)
     counted = outcomes.counted
-    worths = [layers, *(truth.astype(np.int8) for truth in counted.values())]
+    worths: list[NDArray[Any]] = [layers, *(truth.astype(np.int8) for truth in counted.values())]
     everybody = np.ones(outcomes.samples, dtype=np.int8)
     totals = [everybody] if outcomes.positive is None else [everybody, outcomes.positive]
     sums, whole = weighted_sums(curve, marks, worths, drawn, totals)
