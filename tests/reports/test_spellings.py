@@ -34,8 +34,8 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_
 def nasty_table(*names: str) -> Table:
     number = Number(-1.25, "-1.2", -2.0, 0.5, "[-2.0, 0.5]")
     rows = [Row((label(name), Cell("-1.2", (number,), best=True, tied=True, status="ok"))) for name in names]
-    return Table("nasty", names[0], names[-1], "main", (Column("Signal"), Column(names[0], names[-1], "dis")), tuple(rows),
-                 tuple(names))  # fmt: skip
+    columns = (Column("Signal"), Column(names[0], names[-1], "dis"))
+    return Table("nasty", names[0], names[-1], "main", columns, tuple(rows), tuple(names))
 
 
 @pytest.fixture(scope="module")
