@@ -197,10 +197,10 @@ def _timing_table(timing: Timing) -> Table:
     for one in timing.rows:
         shown.add_row(
             one.signal,
-            f"{1e3 * one.seconds:.2f}",
-            f"{1e3 * one.seconds_low:.2f}..{1e3 * one.seconds_high:.2f}",
-            f"{one.overhead:+.2f}",
-            f"{one.overhead_low:+.2f}..{one.overhead_high:+.2f}",
+            f"{1e3 * one.seconds:.4g}",
+            f"{1e3 * one.seconds_low:.4g}..{1e3 * one.seconds_high:.4g}",
+            f"{one.overhead:+.1f}",
+            f"{one.overhead_low:+.1f}..{one.overhead_high:+.1f}",
             "-" if one.published_overhead is None else f"{one.published_overhead:+.1f}",
         )
     return shown
