@@ -34,6 +34,10 @@ from reports.style import shortened
 SCREEN_POINTS = 300
 """Points of a line; more cannot be told apart on a screen."""
 
+PUBLISHED_LABELS = {published.BERT: "Published, BERT-base, test", published.ALBERT: "Published, ALBERT-base, test"}
+MOST_BANDS = 12
+"""With more signals than this, their bands would be one dark field; the tables have the intervals."""
+
 
 def score_name(cache: CacheFacts) -> str:
     """The task's score, for an axis."""
@@ -58,22 +62,28 @@ def draw_trade_off(run: Run, spec: FigureSpec) -> Drawing:
         keep = np.unique(np.linspace(0, len(points) - 1, SCREEN_POINTS).astype(int))
         axes.plot(points["speed_up"].to_numpy()[keep], points["score"].to_numpy()[keep], color=look.colour,
                   linestyle=look.line, linewidth=1.6, zorder=3)  # fmt: skip
-        axes.fill_between(band["speed_up"], band["low"], band["high"], color=look.colour, alpha=0.08, linewidth=0)
+        if len(looks) <= MOST_BANDS:
+            axes.fill_between(band["speed_up"], band["low"], band["high"], color=look.colour, alpha=0.08, linewidth=0)
         lowest.append(float(points["score"].min()))
         highest.append(float(points["score"].max()))
         draw_readings(drawing, run, cache, spec.protocol, look, speeds)
     handles = handles_of(looks)
     handles += draw_bounds(axes, run, cache, spec.protocol, right)
-    handles += draw_published(axes, run, cache, looks, right)
+    published_scores = draw_published(axes, run, cache, looks, right)
+    if published_scores:
+        lowest.append(min(published_scores))
+        highest.append(max(published_scores))
+        handles.append(Line2D([], [], color="#444444", marker="o", markerfacecolor="none", linestyle="none",
+                              label=PUBLISHED_LABELS[published.score_file(cache.model)]))  # fmt: skip
     if lowest:
         room = max(max(highest) - min(lowest), 1.0)
-        axes.set_ylim(min(lowest) - 0.25 * room, max(highest) + 0.15 * room)
+        axes.set_ylim(min(lowest) - 0.2 * room, min(max(highest) + 0.15 * room, 102))
     axes.set_xlim(1, right)
     axes.set_xlabel("Speed-up (layers over mean exit layer)")
     axes.set_ylabel(score_name(cache))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
     grid(axes)
-    axes.set_title(shortened(f"{run.task_title(cache)}, {cache.model}, {spec.protocol}", 70))
+    axes.set_title(shortened(f"{run.task_title(cache)}, {cache.model}, {spec.protocol}", 50))
     legend_beside(drawing, handles)
     return drawing
 
@@ -122,23 +132,18 @@ def draw_bounds(axes: Axes, run: Run, cache: CacheFacts, protocol: str, right: f
     return handles
 
 
-def draw_published(axes: Axes, run: Run, cache: CacheFacts, looks: list[Look], right: float) -> list[Line2D]:
-    """Hollow markers for the paper's figures on this task, in the signal's colour; only what the frame holds."""
+def draw_published(axes: Axes, run: Run, cache: CacheFacts, looks: list[Look], right: float) -> list[float]:
+    """Hollow markers for the paper's figures on this task, in the signal's colour; the scores that were drawn."""
     file = published.score_file(cache.model)
-    drawn = False
+    drawn = []
     for look in looks:
         figure = published.published_score(file, look.entry.title, run.task_title(cache))
         if figure is None or figure.speed_up is None or figure.speed_up > right or look.entry.signal in BOUNDS:
             continue
         axes.plot([figure.speed_up], [figure.value], color=look.colour, marker=look.marker, markersize=look.size,
                   markerfacecolor="none", markeredgewidth=1.3, linestyle="none", zorder=5)  # fmt: skip
-        drawn = True
-    note = {published.BERT: "Published, BERT-base, test", published.ALBERT: "Published, ALBERT-base, test"}[file]
-    return (
-        [Line2D([], [], color="#444444", marker="o", markerfacecolor="none", linestyle="none", label=note)]
-        if drawn
-        else []
-    )
+        drawn.append(figure.value)
+    return drawn
 
 
 def reach(row: Row) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
 from reports.run import CacheFacts, Entry, Run
-from reports.style import colour, line_style, marker, shortened
+from reports.style import line_style, marker, shades, shortened
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Look:
 def looks_of(run: Run, cache: CacheFacts | None = None, protocol: str = "") -> list[Look]:
     """The look of every entry; entries that agree in every number share a line in alternating dashes."""
     seen: dict[str, int] = {}
+    tints = {entry.signal: shades(entry.signal, sum(one.signal == entry.signal for one in run.entries))
+             for entry in run.entries}  # fmt: skip
     twins: dict[tuple[str, str], tuple[int, int]] = {}
     for one in run.identical:
         if cache is not None and one.cache == cache and one.protocol == protocol:
@@ -62,7 +64,7 @@ def looks_of(run: Run, cache: CacheFacts | None = None, protocol: str = "") -> l
             line = (number * 4, (4, 4 * (count - 1)))
             shift = 7.0 * (number - (count - 1) / 2)
         label = shortened(run.label(entry.signal, entry.parameters))
-        looks.append(Look(entry, label, colour(entry.signal), marker(entry.signal), line, shift))
+        looks.append(Look(entry, label, tints[entry.signal][repeat], marker(entry.signal), line, shift))
     return looks
 
 
@@ -91,8 +93,11 @@ def handles_of(looks: Sequence[Look], *, lines: bool = True) -> list[Line2D]:
 
 
 def legend_beside(drawing: Drawing, handles: Sequence[Line2D]) -> None:
-    """A legend to the right of all panels, in as many columns as it needs."""
-    columns = 1 + (len(handles) - 1) // 22
+    """A legend to the right of all panels; the figure grows when it needs more columns than one."""
+    width, height = drawing.get_size_inches()
+    rows = max(int((height - 0.3) / 0.19), 1)
+    columns = 1 + (len(handles) - 1) // rows
+    drawing.set_size_inches(width + 1.9 * (columns - 1), height)
     drawing.legend(handles=list(handles), loc="outside right upper", ncols=columns, handlelength=2.2)
 
 

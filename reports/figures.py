@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure as Drawing
 
-from reports.figure_curves import draw_parameters, draw_trade_off
+from reports.figure_curves import MOST_BANDS, draw_parameters, draw_trade_off
 from reports.figure_kinds import FigureSpec
 from reports.figure_panels import draw_exits, draw_scores
 from reports.figure_ranking import draw_dis, draw_rates, draw_risk
@@ -75,9 +75,10 @@ def figures_of(run: Run) -> list[Figure]:
                 continue
             place = f"{run.task_title(cache)}, {cache.model}, {protocol}"
             spec = FigureSpec("trade-off", protocol, cache=cache.name)
+            bands = "bands 95% intervals" if len(run.entries) <= MOST_BANDS else "without bands for so many signals"
             add("trade-off", "main", f"Task score against speed-up: {place}",
-                "Lines are exact trade-offs, bands 95% intervals, markers the matched readings; hollow markers are "
-                "published figures of another backbone.", spec, slug(cache.name))  # fmt: skip
+                f"Lines are trade-offs, {bands}, markers the matched readings; hollow markers are published figures of "
+                "another backbone.", spec, slug(cache.name))  # fmt: skip
             if protocol != first:
                 continue
             layers = ", ".join(map(str, cache.table_layers))

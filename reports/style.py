@@ -10,6 +10,8 @@ import hashlib
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import to_hex, to_rgb
 
 mpl.use("agg")
 
@@ -64,6 +66,19 @@ def colour(signal: str) -> str:
     ('#882255', True)
     """
     return KNOWN[signal][0] if signal in KNOWN else OTHERS[number_of(signal, "colour") % len(OTHERS)]
+
+
+def shades(signal: str, count: int) -> list[str]:
+    """``count`` shades of a signal's colour, dark to light, for several entries of it; the colour itself for one.
+
+    >>> shades("cap", 1), len(set(shades("cap", 60)))
+    (['#882255'], 60)
+    """
+    if count == 1:
+        return [colour(signal)]
+    base = np.array(to_rgb(colour(signal)))
+    dark, light = 0.45 * base, base + 0.6 * (1 - base)
+    return [to_hex(dark + (light - dark) * position) for position in np.linspace(0, 1, count)]
 
 
 def marker(signal: str) -> str:
