@@ -16,6 +16,7 @@ VERBS = {
     "run": "Run",
     "report": "Run",
     "compare": "Run",
+    "check": "Run",
     "threshold": "Run",
     "list": "Look around",
     "score": "Signals",
