@@ -158,6 +158,7 @@ def draw_parameters(run: Run, spec: FigureSpec) -> Drawing:
     entry, group = run.entries[spec.entry], run.groups[spec.group]
     at = speed_up_at(float(run.suite["primary_speed_up"]))
     drawing, panels = plt.subplots(1, 2, figsize=(8.2, 3.4))
+    unmatched = False
     palette = sns.color_palette("colorblind", n_colors=max(len(group.caches), 1))
     handles = []
     for number, cache in enumerate(group.caches):
@@ -173,19 +174,17 @@ def draw_parameters(run: Run, spec: FigureSpec) -> Drawing:
             x = [place + 0.07 * (number - (len(group.caches) - 1) / 2) for place, _ in there]
             y = [row.value for _, row in there]
             spread = [reach(row) for _, row in there]
-            axes.errorbar(
-                x,
-                y,
-                yerr=np.transpose(spread),
-                color=tint,
-                marker=sign,
-                markersize=5,
-                linewidth=1.2,
-                elinewidth=0.8,
-                capsize=2,
-            )
+            axes.errorbar(x, y, yerr=np.transpose(spread), color=tint, marker=sign, markersize=5, linewidth=1.2,
+                          elinewidth=0.8, capsize=2)  # fmt: skip
+            far = [number for number, (_, row) in enumerate(there) if row.status == "unmatched"]
+            axes.plot([x[one] for one in far], [y[one] for one in far], color=tint, marker=sign, markersize=5,
+                      markerfacecolor="white", linestyle="none", zorder=5)  # fmt: skip
+            unmatched = unmatched or bool(far)
         title = shortened(f"{run.task_title(cache)} (DIS: layer {layer})")
         handles.append(Line2D([], [], color=tint, marker=sign, label=title))
+    if unmatched:
+        handles.append(Line2D([], [], color="#444444", marker="o", markerfacecolor="white", linestyle="none",
+                              label="hollow: far from the wanted speed-up"))  # fmt: skip
     names = [value_text(entry, value).partition("=")[2] for value in entry.values]
     for axes, title in zip(panels, (f"Task score near {at.partition('=')[2]}×, percent", "DIS"), strict=True):
         axes.set_xticks(range(len(names)), names)

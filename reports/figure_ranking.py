@@ -67,6 +67,7 @@ def draw_rates(run: Run, spec: FigureSpec) -> Drawing:
     down = math.ceil(count / across)
     drawing, panels = plt.subplots(down, across, figsize=(3.1 * across + 2.2, 3.1 * down + 0.2), squeeze=False)
     looks = looks_of(run)
+    unmatched = False
     for number, axes in enumerate(panels.flat):
         if number >= count:
             axes.set_axis_off()
@@ -82,12 +83,14 @@ def draw_rates(run: Run, spec: FigureSpec) -> Drawing:
                     continue
                 x, y = known
                 if filled:
-                    axes.hlines(y.value, x.low, x.high, color=look.colour, linewidth=0.8, alpha=0.6)
+                    axes.hlines(y.value, x.low, x.high, color=look.colour, linewidth=0.8, alpha=0.5)
                     axes.vlines(x.value, y.low, y.high, color=look.colour, linewidth=0.8, alpha=0.6)
+                faint = 0.35 if "unmatched" in (x.status, y.status) else 1.0
+                unmatched = unmatched or faint < 1
                 inside, edge, width = (look.colour, "white", 0.6) if filled else ("none", look.colour, 1.2)
                 axes.plot([x.value], [y.value], color=look.colour, marker=look.marker, markersize=look.size,
                           linestyle="none", markerfacecolor=inside, markeredgecolor=edge,
-                          markeredgewidth=width)  # fmt: skip
+                          markeredgewidth=width, alpha=faint)  # fmt: skip
         axes.set_title(shortened(run.task_title(cache), 30))
         axes.set_xlabel("Premature rate, percent")
         axes.set_ylabel("Delayed rate, percent" if number % across == 0 else "")
@@ -100,6 +103,9 @@ def draw_rates(run: Run, spec: FigureSpec) -> Drawing:
             [], [], color="#444444", marker="o", markerfacecolor="none", linestyle="none", label="reached decisions"
         ),
     ]
+    if unmatched:
+        kinds.append(Line2D([], [], color="#444444", marker="o", linestyle="none", alpha=0.35,
+                            label="pale: far from the wanted speed-up"))  # fmt: skip
     legend_beside(drawing, handles_of(looks, lines=False) + kinds)
     return drawing
 

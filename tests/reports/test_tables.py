@@ -15,6 +15,7 @@ from table_runs import sixty_signals, small_run, three_rows
 from benchmarks.results import KEY
 from exitbench.places import PUBLISHED
 from reports.run import Run
+from reports.score_tables import backbone_table
 from reports.table import PAIR_KEY, Cell, Column, Number, Row, Table, decimals, number
 from reports.tables import tables_of
 
@@ -104,7 +105,9 @@ def test_best_and_ties_are_those_of_the_results(run: Run, tables: list[Table]) -
     assert marked > 20
 
 
-def test_the_main_table_has_every_signal_every_bound_and_the_published_rows_apart(run: Run, tables: list[Table]) -> None:
+def test_the_main_table_has_every_signal_every_bound_and_the_published_rows_apart(
+    run: Run, tables: list[Table]
+) -> None:
     main = named(tables, "main-base")
     kinds = [row.kind for row in main.rows]
     assert kinds == sorted(kinds, key=["signal", "bound", "published"].index)
@@ -190,7 +193,16 @@ def test_backbones_stand_side_by_side_only_where_tasks_are_shared(tables: list[T
     assert not [table for table in tables if table.topic == "backbones"]
 
 
-def test_names_of_tables_are_safe_file_names_and_differ(tables: list[Table], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_backbone_heads_its_own_columns(run: Run) -> None:
+    chosen = [(group, group.caches[0]) for group in run.groups]
+    table = backbone_table(run, chosen, "cross-fit")
+    assert [column.group for column in table.columns] == ["", "base (6 layers)", "tiny (4 layers)"]
+    assert check_numbers(run, [table]) >= 4 * len(run.entries)
+
+
+def test_names_of_tables_are_safe_file_names_and_differ(
+    tables: list[Table], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     hostile = tables_of(Run(hostile_run(tmp_path_factory)))
     for found in (tables, hostile):
         names = [table.name for table in found]
