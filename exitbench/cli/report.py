@@ -10,7 +10,7 @@ import typer
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Folders of finished runs.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR", help="Folders of finished runs.")],
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.", show_default=False)] = None,
     out: Annotated[
         Path | None,

@@ -83,9 +83,12 @@ def command(
 
     complete = True
     for suite in suites:
+        folder = out or Path("out") / suite.name
+        if force:
+            (folder / PAGE).unlink(missing_ok=True)  # a page must never stand beside results it does not show
         outcome = run_suite(
             suite,
-            out or Path("out") / suite.name,
+            folder,
             jobs=jobs or os.cpu_count() or 1,
             directories=signals_dir or (),
             force=force,
