@@ -25,7 +25,7 @@ from reports.score_tables import own_measure
 from reports.source_rows import place_title
 from reports.style import colour, marker
 
-SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.001, 0.01, 0.00001
+SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
 RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)
 """Operating points kept per unit of relative cost, from fine to coarse; the first that fits the budget is taken."""
 TOLERANCE = 0.0015
@@ -218,6 +218,13 @@ def readings(place: tuple[str, str, str, str], exits: pd.DataFrame | None, rates
     for at, group in mine[mine["at"].str.startswith("speed_up=")].groupby("at", sort=False):
         own = rates.get(place, {}).get(str(at), {})
         counts: Iterable[Any] = group.sort_values("layer")["count"]
-        found.append({"at": float(str(at).removeprefix("speed_up=")), "exits": [int(one) for one in counts],
-                      "rates": [own.get(name) for name in RATES], "speed_up": own.get("speed_up"), "score": own.get("score")})  # fmt: skip
+        found.append(
+            {
+                "at": float(str(at).removeprefix("speed_up=")),
+                "exits": [int(one) for one in counts],
+                "rates": [own.get(name) for name in RATES],
+                "speed_up": own.get("speed_up"),
+                "score": own.get("score"),
+            }
+        )
     return found

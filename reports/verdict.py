@@ -5,6 +5,7 @@ A sentence is a sequence of texts and numbers; a number keeps the key of the row
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from reports.standings import Contests, Lead, Standing, leading_protocol
 from reports.table import Number
 
 Sentence = tuple[str | Number, ...]
+LONGEST = 60
+"""Longer names are cut in sentences; tables show them whole."""
 NAMED = 4
 """As many names as a sentence lists before it only counts."""
 
@@ -44,12 +47,12 @@ def lead_sentence(standings: Sequence[Standing], speed_up: float, protocol: str)
         return (f"No reading near {speed_up:g}× could be compared under the {protocol} protocol.",)
     first = standings[0]
     average = not first.cache
-    where = f"averaged over the tasks of {first.question[1]}" if average else f"on {first.place}"
+    where = f"averaged over the tasks of {named(first.question[1])}" if average else f"on {named(first.place)}"
     if first.compared < 2:
-        head: Sentence = (f"Near {speed_up:g}×, {where}, {first.best} scores ", first.score, *pace_of(first))
+        head: Sentence = (f"Near {speed_up:g}×, {where}, {named(first.best)} scores ", first.score, *pace_of(first))
         return (*head, f" ({protocol}); there was nothing to compare it with.")
     return (
-        f"Near {speed_up:g}×, {where}, {first.best} keeps the highest score, ",
+        f"Near {speed_up:g}×, {where}, {named(first.best)} keeps the highest score, ",
         first.score,
         *pace_of(first),
         f" ({protocol}); ",
@@ -64,19 +67,19 @@ def pace_of(standing: Standing) -> Sentence:
 
 def certainty(standing: Standing) -> Sentence:
     """From whom the best differs, by how much, and from whom no difference can be claimed."""
-    level = listed(standing.level)
+    level = listed([named(name) for name in standing.level])
     if standing.behind is None:
         if standing.alone:
             return ("it is ahead of every other signal.",)
         return (f"no difference from {level} can be claimed.",)
     if standing.level:
         return (
-            f"no difference from {level} can be claimed, but it is ahead of {standing.behind.other} by ",
+            f"no difference from {level} can be claimed, but it is ahead of {named(standing.behind.other)} by ",
             *margin(standing.behind),
             ".",
         )
     return (
-        f"it is ahead of every other signal, of {standing.behind.other}, the next best, by ",
+        f"it is ahead of every other signal, of {named(standing.behind.other)}, the next best, by ",
         *margin(standing.behind),
         ".",
     )
@@ -103,10 +106,10 @@ def spread_sentence(standings: Sequence[Standing]) -> Sentence:
     if len(tasks) < 2:
         return ()
     alone = [one for one in tasks if one.alone]
-    others = [one.place for one in tasks if not one.alone]
+    others = [named(one.place) for one in tasks if not one.alone]
     if not alone:
         return (f"Task by task, no single winner can be claimed on any of the {len(tasks)} tasks.",)
-    winners = listed([f"{one.best} on {one.place}" for one in alone])
+    winners = listed([f"{named(one.best)} on {named(one.place)}" for one in alone])
     if not others:
         return (f"Task by task, one signal is clearly ahead on all {len(tasks)} tasks: {winners}.",)
     return (
@@ -123,11 +126,11 @@ def ranking_sentence(standings: Sequence[Standing]) -> Sentence:
     top = Counter(name for one in compared for name in one.leaders)
     alone = Counter(one.best for one in compared if one.alone)
     most = max(top.values())
-    leaders = listed([name for name, count in top.items() if count == most])
+    leaders = listed([named(name) for name, count in top.items() if count == most])
     columns = f"{len(compared)} {'pairs' if len(compared) > 1 else 'pair'} of task and layer"
     verb = "is" if list(top.values()).count(most) == 1 else "are"
     single = listed(
-        [f"{name} ({count})" for name, count in sorted(alone.items(), key=lambda item: (-item[1], item[0]))]
+        [f"{named(name)} ({count})" for name, count in sorted(alone.items(), key=lambda item: (-item[1], item[0]))]
     )
     tail = f"clearly ahead of all others: {single}." if alone else "nowhere is one signal clearly ahead of all others."
     return (
@@ -146,3 +149,14 @@ def listed(names: Sequence[str]) -> str:
     if len(names) > NAMED + 1:
         names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
+
+
+def named(name: str) -> str:
+    """A name inside a sentence: not too long, and set apart where it runs from right to left.
+
+    >>> named("CAP"), len(named("x" * 300))
+    ('CAP', 60)
+    """
+    short = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+    turns = any(unicodedata.bidirectional(sign) in ("R", "AL") for sign in short)
+    return f"\u2068{short}\u2069" if turns else short

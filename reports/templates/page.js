@@ -85,7 +85,9 @@ async function unpack(id) {
   document.addEventListener("focusin", (event) => { const target = hinted(event); if (target) open(target); else close(); });
   document.addEventListener("focusout", close);
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
-  window.addEventListener("scroll", close, { passive: true, capture: true });
+  // What the keyboard opened stays with its heading while the page scrolls to it.
+  const follow = () => { if (owner !== null && owner === document.activeElement) open(owner); else close(); };
+  window.addEventListener("scroll", follow, { passive: true, capture: true });
 
   // On paper everything is open.
   let closed = [];

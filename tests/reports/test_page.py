@@ -123,9 +123,7 @@ def test_best_is_marked_where_the_results_say_so(page: Element, files: dict[str,
 
 def test_the_page_asks_for_nothing_from_the_network(run_dir: Path, page: Element) -> None:
     policy = next(one for one in page.all("meta") if "http-equiv" in one.attributes).attributes["content"]
-    assert policy == (
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-    )
+    assert policy == ("default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:")
     for one in page.walk():
         for name in ("src", "href", "action", "data", "poster", "srcset", "xlink:href"):
             address = one.attributes.get(name)
@@ -145,7 +143,9 @@ def test_every_anchor_leads_somewhere_and_no_id_is_used_twice(page: Element) -> 
 
 def test_navigation_is_by_question_and_by_task(run_dir: Path, page: Element) -> None:
     menu = page.all("nav")[0].text
-    assert {"SST-2 with base", "MRPC with base", "MNLI with tiny"} <= {one.text for one in page.all("nav")[0].all("bdi")}
+    assert {"SST-2 with base", "MRPC with base", "MNLI with tiny"} <= {
+        one.text for one in page.all("nav")[0].all("bdi")
+    }
     for table in tables_of(Run(run_dir)):
         assert f"question-{table.topic}" in {link.attributes["href"][1:] for link in page.all("nav")[0].all("a")}
     assert "Glossary" in menu and "Provenance" in menu
@@ -209,7 +209,7 @@ def test_hostile_names_are_shown_as_text(tmp_path_factory: pytest.TempPathFactor
     assert len(page.all("script")) == 3
     for one in page.walk():
         assert not any(name.startswith("on") for name in one.attributes)
-        assert one.tag not in {"b"} or "data-key" in one.attributes or not one.attributes
+        assert one.tag != "b" or "data-key" in one.attributes or not one.attributes
     names = {one.text for one in page.all("bdi")}
     assert set(HOSTILE) <= names
     assert HOSTILE[0] in page.all("main")[0].text

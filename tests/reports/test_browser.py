@@ -1,0 +1,384 @@
+"""The page in a real Chromium: no network, no console error, mouse and keyboard, both themes, paper, hostile names."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from page_runs import HOSTILE, hostile_run, main_run
+
+from reports.csv_table import csv_text
+from reports.latex import latex
+from reports.markdown import markdown
+from reports.run import Run
+from reports.tables import tables_of
+
+webdriver = pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.chrome.options import Options  # noqa: E402
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+pytestmark = pytest.mark.browser
+AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--window-size=1440,1000", "--force-device-scale-factor=1",
+)  # fmt: skip
+
+
+def found(name: str, *others: str) -> str | None:
+    """A program from its environment variable or the path."""
+    return os.environ.get(name) or next(filter(None, map(shutil.which, others)), None)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    chromium = found("CHROMIUM", "chromium", "chromium-browser", "google-chrome")
+    chromedriver = found("CHROMEDRIVER", "chromedriver")
+    if chromium is None or chromedriver is None:
+        pytest.skip("needs Chromium and chromedriver: set CHROMIUM and CHROMEDRIVER, or put both on the path")
+    options = Options()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(executable_path=chromedriver))
+    # Everything that is not a local file is refused, and what was asked for is remembered.
+    browser.execute_cdp_cmd("Network.enable", {})
+    browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["http://*", "https://*", "ws://*", "wss://*"]})
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return main_run(tmp_path_factory)
+
+
+@pytest.fixture
+def page(driver: Any, run_dir: Path) -> Any:
+    """The page, freshly opened, with no theme remembered."""
+    driver.get((run_dir / "report.html").as_uri())
+    driver.execute_script("localStorage.clear(); document.documentElement.style.scrollBehavior = 'auto'")
+    wait(lambda: driver.find_elements(By.CSS_SELECTOR, "#explorer-chart polyline"))
+    return driver
+
+
+def wait(ready: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """Poll until something is there."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = ready()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError("it did not happen in time")
+
+
+def one(page: Any, selector: str) -> Any:
+    return page.find_element(By.CSS_SELECTOR, selector)
+
+
+def column(page: Any, table: str, index: int, body: str = "signal") -> list[Any]:
+    """The sort values of one column, top to bottom; None where a cell is empty."""
+    values = page.execute_script(
+        "return [...document.querySelectorAll(`#${arguments[0]} tbody.${arguments[1]} tr`)]"
+        ".map((row) => row.cells[arguments[2]].dataset.v ?? row.cells[arguments[2]].textContent.trim())",
+        table, body, index,
+    )  # fmt: skip
+    return [None if value == "" else float(value) if index else value for value in values]
+
+
+def test_it_opens_without_a_console_error_and_asks_for_nothing(page: Any) -> None:
+    assert page.get_log("browser") == []
+    asked = page.execute_script("return performance.getEntriesByType('resource').map((one) => one.name)")
+    assert [name for name in asked if not name.startswith("data:")] == []
+
+
+def test_a_table_sorts_by_mouse_and_bounds_stay_below(page: Any) -> None:
+    table = one(page, ".table[data-name^='main']").get_attribute("id")
+    before = column(page, table, 0)
+    bounds = column(page, table, 0, "bound")
+    button = one(page, f"#{table} th[data-index='1'] .sort")
+    button.click()
+    falling = [value for value in column(page, table, 1) if value is not None]
+    assert falling == sorted(falling, reverse=True) and len(falling) > 5
+    assert one(page, f"#{table} th[data-index='1']").get_attribute("aria-sort") == "descending"
+    button.click()
+    rising = [value for value in column(page, table, 1) if value is not None]
+    assert rising == sorted(rising)
+    assert sorted(column(page, table, 0)) == sorted(before)
+    assert sorted(column(page, table, 0, "bound")) == sorted(bounds)
+
+
+def test_a_table_sorts_by_keyboard(page: Any) -> None:
+    table = one(page, ".table[data-name^='dis']").get_attribute("id")
+    button = one(page, f"#{table} th[data-index='0'] .sort")
+    button.send_keys(Keys.ENTER)
+    names = column(page, table, 0)
+    assert names == sorted(names, key=str.lower)
+    button.send_keys(Keys.SPACE)
+    assert column(page, table, 0) == names[::-1]
+    assert one(page, f"#{table} th[data-index='0']").get_attribute("aria-sort") == "descending"
+
+
+def test_focusing_a_heading_shows_its_definition(page: Any) -> None:
+    button = one(page, ".table[data-name^='dis'] th[data-index='1'] .sort")
+    page.execute_script("arguments[0].focus()", button)
+    tip = wait(lambda: page.find_element(By.ID, "tip").is_displayed() and page.find_element(By.ID, "tip"))
+    assert "Difficulty Inversion Score" in tip.text
+    assert button.get_attribute("aria-describedby") == "tip"
+    button.send_keys(Keys.ESCAPE)
+    assert not tip.is_displayed()
+
+
+def test_the_filter_keeps_matching_rows_and_says_how_many(page: Any) -> None:
+    table = one(page, ".table[data-name^='main']").get_attribute("id")
+    box = one(page, f"#{table} input[type=search]")
+    box.send_keys("pabee")
+    shown = page.execute_script(
+        "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:not([hidden]) th`)]"
+        ".map((one) => one.textContent)",
+        table,
+    )
+    assert {"PABEE", "F-PABEE"} <= set(shown) and "CAP" not in shown
+    assert one(page, f"#{table} .count").text.startswith(f"{len(shown)} of ")
+    box.send_keys(Keys.BACKSPACE * 5)
+    assert one(page, f"#{table} .count").text == ""
+
+
+@pytest.mark.parametrize(("kind", "spell"), [("csv", csv_text), ("tex", latex), ("md", markdown)])
+def test_downloads_are_the_other_spellings_of_the_table(
+    page: Any, run_dir: Path, tmp_path: Path, kind: str, spell: Callable[[Any], str]
+) -> None:
+    page.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    table = next(one for one in tables_of(Run(run_dir)) if one.name.startswith("dis"))
+    button = one(page, f".table[data-name='{table.name}'] button[data-download='{kind}']")
+    page.execute_script("arguments[0].closest('details')?.setAttribute('open', '')", button)
+    page.execute_script("arguments[0].click()", button)
+    file = tmp_path / f"{table.name}.{kind}"
+    wait(file.is_file)
+    wait(lambda: file.stat().st_size > 0)
+    assert file.read_bytes().decode("utf-8") == spell(table)
+
+
+def readout(page: Any) -> dict[str, list[str]]:
+    """Signal to score, speed-up, threshold and both rates, as the explorer shows them."""
+    rows = page.execute_script(
+        "return [...document.querySelectorAll('#explorer-readout tbody tr')]"
+        ".map((row) => [...row.cells].map((cell) => cell.textContent.trim()))"
+    )
+    return {name: values for name, *values in rows}
+
+
+def set_value(page: Any, selector: str, value: Any, event: str) -> None:
+    page.execute_script(
+        "const it = document.querySelector(arguments[0]); it.value = arguments[1];"
+        "it.dispatchEvent(new Event(arguments[2]))",
+        selector, value, event,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(run_dir: Path) -> pd.DataFrame:
+    return pd.read_parquet(run_dir / "results.parquet")
+
+
+def read_off(results: pd.DataFrame, signal: str, protocol: str, at: str, measure: str, decisions: str = "") -> float:
+    """A reading of one signal, as its own entry, on the first cache."""
+    wanted = {"cache": "base-sst2", "signal": signal, "protocol": protocol, "at": at, "measure": measure}
+    chosen = results[results["layer"].isna() & (results["decisions"] == decisions)]
+    for name, value in wanted.items():
+        chosen = chosen[chosen[name] == value]
+    return float(chosen["value"].item())
+
+
+def test_the_explorer_shows_the_tables_readings_at_their_speed_up(page: Any, results: pd.DataFrame) -> None:
+    next(one for one in page.find_elements(By.CSS_SELECTOR, "#explorer-jumps button") if one.text == "2×").click()
+    shown = readout(page)
+    for signal, label in (("deebert", "DeeBERT"), ("e-lang", "E-LANG"), ("nsp", "NSP"), ("pabee", "PABEE")):
+        score = read_off(results, signal, "in-sample", "speed_up=2", "accuracy")
+        speed = read_off(results, signal, "in-sample", "speed_up=2", "speed_up")
+        assert abs(float(shown[label][0]) - score) <= 0.0051
+        assert abs(float(shown[label][1].rstrip("×")) - speed) <= 0.0051
+
+
+def test_the_explorer_shows_rates_and_exits_and_they_move(page: Any, results: pd.DataFrame) -> None:
+    set_value(page, "#explorer-range", 0, "input")
+    slow = readout(page)["DeeBERT"]
+    assert slow[1] == "1.00×" and slow[3] in ("0.0", "–")
+    bars = "return document.querySelector('.histogram svg[role=img]').getAttribute('aria-label')"
+    assert "layer 6: 100.0 %" in page.execute_script(bars)
+    set_value(page, "#explorer-range", 1000, "input")
+    fast = readout(page)["DeeBERT"]
+    assert float(fast[1].rstrip("×")) > 3 and fast[3] != slow[3] and fast[4] != slow[4]
+    assert "layer 6: 100.0 %" not in page.execute_script(bars)
+
+
+def test_the_explorers_slider_works_by_keyboard(page: Any) -> None:
+    slider = one(page, "#explorer-range")
+    before = one(page, "#explorer-output").text
+    slider.send_keys(Keys.ARROW_RIGHT * 40)
+    after = one(page, "#explorer-output").text
+    assert float(after.rstrip("×")) > float(before.rstrip("×"))
+    assert slider.get_attribute("aria-valuetext") == after
+    one(page, "#explorer-threshold-mode").send_keys(Keys.SPACE)
+    slider.send_keys(Keys.HOME)
+    first = one(page, "#explorer-output").text
+    slider.send_keys(Keys.ARROW_RIGHT * 3)
+    assert first.startswith("threshold") and one(page, "#explorer-output").text != first
+
+
+def test_the_explorer_draws_only_chosen_signals_and_another_task(page: Any) -> None:
+    lines = "return document.querySelectorAll('#explorer-chart polyline').length"
+    before = page.execute_script(lines)
+    one(page, "#explorer-signals input").send_keys(Keys.SPACE)
+    assert page.execute_script(lines) == before - 1 and "DeeBERT" not in readout(page)
+    old = readout(page)
+    set_value(page, "#explorer-place", "MNLI with tiny", "change")
+    assert readout(page) != old and "MNLI" in one(page, "#explorer-chart svg").get_attribute("aria-label")
+
+
+def test_cross_fit_shows_stored_readings_and_says_why_nothing_else(page: Any, results: pd.DataFrame) -> None:
+    set_value(page, "#explorer-protocol", "cross-fit", "change")
+    assert "no common threshold" in one(page, "#explorer-said").text
+    assert not one(page, "#explorer-threshold-mode").is_enabled()
+    next(one for one in page.find_elements(By.CSS_SELECTOR, "#explorer-jumps button") if one.text == "4×").click()
+    shown = readout(page)["NSP"]
+    premature = read_off(results, "nsp", "cross-fit", "speed_up=4", "premature_rate", "all")
+    score = read_off(results, "nsp", "cross-fit", "speed_up=4", "accuracy")
+    assert shown[2] == "–" and abs(float(shown[3]) - premature) <= 0.051 and abs(float(shown[0]) - score) <= 0.0051
+
+
+def test_hovering_reads_values_off_the_curves(page: Any) -> None:
+    chart = one(page, "#explorer-chart svg")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
+    webdriver.ActionChains(page).move_to_element(chart).perform()
+    reader = wait(lambda: page.find_elements(By.CSS_SELECTOR, ".reader:not([hidden])"))[0]
+    assert "DeeBERT" in reader.text and "×" in reader.text
+
+
+def test_the_theme_switch_goes_round_and_is_remembered(page: Any, run_dir: Path) -> None:
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    page.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "light"}]}
+    )
+    light = page.execute_script(ground)
+    button = one(page, "#theme")
+    button.send_keys(Keys.ENTER)
+    assert button.text == "Theme: light" and page.execute_script(ground) == light
+    button.send_keys(Keys.ENTER)
+    dark = page.execute_script(ground)
+    assert button.text == "Theme: dark" and dark != light
+    page.refresh()
+    assert page.execute_script(ground) == dark
+    one(page, "#theme").click()
+    page.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    )
+    assert one(page, "#theme").text == "Theme: auto" and page.execute_script(ground) == dark
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_the_keyboard_path_begins_with_the_skip_link(page: Any) -> None:
+    body = one(page, "body")
+    body.send_keys(Keys.TAB)
+    focused = page.switch_to.active_element
+    assert focused.text == "Skip to the report"
+    focused.send_keys(Keys.ENTER)
+    assert page.switch_to.active_element.get_attribute("id") == "main"
+    page.switch_to.active_element.send_keys(Keys.TAB)
+    assert page.switch_to.active_element.get_attribute("id") == "theme"
+    page.switch_to.active_element.send_keys(Keys.TAB)
+    assert page.switch_to.active_element.tag_name in ("summary", "div")
+
+
+@pytest.mark.parametrize(
+    ("theme", "rules"),
+    [
+        ("light", ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]),
+        ("dark", ["color-contrast", "link-in-text-block"]),
+    ],
+    ids=["light", "dark"],
+)
+def test_axe_finds_no_serious_violation(page: Any, theme: str, rules: list[str]) -> None:
+    page.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+    page.execute_script(AXE)
+    page.set_script_timeout(120)
+    found = page.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run(document, {resultTypes: ['violations'], runOnly: arguments[0]})"
+        ".then((all) => done(all.violations.map((one) =>"
+        " [one.impact, one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))])))",
+        rules,
+    )
+    assert [one for one in found if one[0] in ("serious", "critical")] == []
+
+
+def test_nothing_is_cut_off_on_paper(page: Any) -> None:
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    # A4 landscape less its margins, at 96 dots per inch.
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 1039, "height": 710, "deviceScaleFactor": 1, "mobile": False}
+    )
+    page.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    wide = page.execute_script(
+        "return [...document.querySelectorAll('table, figure, pre, section')].filter((one) =>"
+        " one.getBoundingClientRect().width > 0 && (one.scrollWidth > one.clientWidth + 1"
+        " || one.getBoundingClientRect().right > innerWidth + 1)).map((one) => one.outerHTML.slice(0, 120))"
+    )
+    closed = page.execute_script("return document.querySelectorAll('details:not([open])').length")
+    menu = one(page, ".contents").is_displayed()
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert wide == [] and closed == 0 and not menu
+    pdf = page.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
+    assert base64.b64decode(pdf["data"]).startswith(b"%PDF-")
+
+
+def test_a_narrow_screen_never_scrolls_sideways(page: Any) -> None:
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    )
+    page.refresh()
+    widths = page.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    closed = not page.execute_script("return document.querySelector('.contents details').open")
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert widths[0] <= widths[1] and closed
+
+
+def test_without_scripts_tables_and_figures_are_there(page: Any) -> None:
+    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    page.refresh()
+    tables = [one for one in page.find_elements(By.CSS_SELECTOR, "#question-main table") if one.is_displayed()]
+    fallback = one(page, "#explorer-fallback").is_displayed()
+    tools = one(page, ".tools").is_displayed()
+    text = tables[0].text
+    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    page.refresh()
+    assert tables and "DeeBERT" in text and fallback and not tools
+
+
+def test_hostile_names_run_nothing_and_are_read_as_text(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    driver.get((hostile_run(tmp_path_factory) / "report.html").as_uri())
+    wait(lambda: driver.find_elements(By.CSS_SELECTOR, "#explorer-chart polyline"))
+    assert driver.get_log("browser") == []
+    labels = driver.execute_script("return [...document.querySelectorAll('bdi')].map((one) => one.textContent)")
+    assert set(HOSTILE) <= set(labels)
+    explored = driver.execute_script(
+        "return [...document.querySelectorAll('#explorer-signals bdi')].map((one) => one.textContent)"
+    )
+    assert set(HOSTILE) <= set(explored)
+    assert driver.execute_script("return document.querySelectorAll('main script, main b b, img[onerror]').length") == 0
+    widths = driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert widths[0] <= widths[1]
+    drawn = "return document.images.length > 0 && [...document.images].every((one) => one.naturalWidth > 0)"
+    wait(lambda: driver.execute_script(drawn))
