@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from reports.figure_kinds import looks_of
 from reports.run import CacheFacts, Run
 from reports.score_tables import own_measure
 from reports.source_rows import place_title
@@ -30,6 +31,7 @@ RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)
 """Operating points kept per unit of relative cost, from fine to coarse; the first that fits the budget is taken."""
 TOLERANCE = 0.0015
 """How far, as a share of the drawn height, a left-out point may lie from the line between its neighbours."""
+DASHES: dict[object, list[int]] = {"-": [], "--": [0, 6, 3], "-.": [0, 7, 3, 2, 3], ":": [0, 2, 3]}
 RATES = ("premature_all", "delayed_all", "premature_reached", "delayed_reached")
 
 
@@ -56,11 +58,28 @@ def lines_of(run: Run) -> list[tuple[str, str]]:
 
 
 def signal_looks(run: Run) -> list[dict[str, str]]:
-    """Label, colour and marker of every line."""
-    return [
-        {"label": run.label(signal, parameters), "colour": colour(signal), "marker": marker(signal)}
-        for signal, parameters in lines_of(run)
-    ]
+    """Label, colour and marker of every line, as in the figures."""
+    known = {(look.entry.signal, look.entry.parameters): look for look in looks_of(run)}
+    found = []
+    for signal, parameters in lines_of(run):
+        look = known.get((signal, parameters))
+        tint, sign = (colour(signal), marker(signal)) if look is None else (look.colour, look.marker)
+        found.append({"label": run.label(signal, parameters), "colour": tint, "marker": sign})
+    return found
+
+
+def dashes(run: Run, cache: CacheFacts, protocol: str) -> dict[tuple[str, str], list[int]]:
+    """Offset and strokes of every line that is not drawn through: repeated entries, and entries that are one here."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for look in looks_of(run, cache, protocol):
+        if look.line in DASHES:
+            strokes = DASHES[look.line]
+        else:
+            offset, pattern = look.line
+            strokes = [int(offset), *map(int, pattern)]
+        if strokes:
+            found[look.entry.signal, look.entry.parameters] = strokes
+    return found
 
 
 def places(run: Run, resolution: int) -> list[dict[str, Any]]:
@@ -78,15 +97,17 @@ def places(run: Run, resolution: int) -> list[dict[str, Any]]:
                 continue
             exits = counted.get((cache.name, protocol))
             lines = []
+            strokes = dashes(run, cache, protocol)
             for (signal, parameters), curve in mine.groupby(["signal", "parameters"], sort=False):
                 number = numbers.get((str(signal), str(parameters)))
                 if number is None:
                     continue
                 place = (cache.name, protocol, str(signal), str(parameters))
+                dash = {"dash": strokes[place[2:]]} if place[2:] in strokes else {}
                 line = curve_data(curve, cache.layers, resolution, named.get(place, []))
                 if line is not None:
                     stored = None if "exits" in line else readings(place, exits, rates)
-                    lines.append({"signal": number, **line, **({"readings": stored} if stored else {})})
+                    lines.append({"signal": number, **line, **dash, **({"readings": stored} if stored else {})})
             found.append(
                 {
                     "label": place_title(run, cache), "protocol": protocol, "layers": cache.layers,

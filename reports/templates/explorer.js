@@ -13,7 +13,7 @@
     return steps.map((step) => (step === null ? null : (last += step) * unit));
   }
   function decodeCurve(curve, place, units) {
-    const line = { signal: curve.signal, score: decode(curve.score, units.score), readings: curve.readings ?? [], exact: Boolean(curve.exits) };
+    const line = { signal: curve.signal, dash: curve.dash ?? null, score: decode(curve.score, units.score), readings: curve.readings ?? [], exact: Boolean(curve.exits) };
     if (curve.exits) {
       line.exits = curve.exits.map((layer) => decode(layer, 1));
       line.speed = line.score.map((_, k) => (place.layers * place.rows) / line.exits.reduce((sum, layer, m) => sum + (m + 1) * layer[k], 0));
@@ -149,7 +149,7 @@
         const back = line.band.speed.map((speed, k) => `${scale.x(speed).toFixed(1)} ${scale.y(line.band.low[k]).toFixed(1)}`).reverse();
         make("polygon", { points: [...forth, ...back].join(" "), fill: look.colour, opacity: 0.14 }, svg);
       }
-      make("polyline", { points: line.speed.map((speed, k) => `${scale.x(speed).toFixed(1)},${scale.y(line.score[k]).toFixed(1)}`).join(" "), fill: "none", stroke: look.colour, "stroke-width": 1.8, "stroke-linejoin": "round" }, svg);
+      make("polyline", { points: line.speed.map((speed, k) => `${scale.x(speed).toFixed(1)},${scale.y(line.score[k]).toFixed(1)}`).join(" "), fill: "none", stroke: look.colour, "stroke-width": 1.8, "stroke-linejoin": "round", ...(line.dash ? { "stroke-dashoffset": -line.dash[0], "stroke-dasharray": line.dash.slice(1).join(" ") } : {}) }, svg);
       let last = -Infinity;
       for (let k = 0; k < line.speed.length; k += 1) {
         const x = scale.x(line.speed[k]);
