@@ -1,8 +1,10 @@
 """Baseline tables: the numbers a suite is known to give, as sorted CSV files that a diff can show.
 
 A file has the key columns of ``results.parquet``, ``value`` and ``tolerance``. It holds the numbers of the metric
-tables and the readings at fixed thresholds, without intervals, since those depend on the number of resamples. Values
-are rounded to six decimals; an undefined one is an empty cell. How large a tolerance is and why: :func:`tolerance_of`.
+tables and the readings at fixed thresholds, without intervals, since those depend on the number of resamples. Beside
+a reading at ``tau=median`` stands one more row, its ``threshold``: being a cached score, it shows a changed formula
+even where the order of the samples, and so every other number, stays the same. Values have nine significant digits;
+an undefined one is an empty cell. How large a tolerance is and why: :func:`tolerance_of`.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.results import KEY, Row
+from benchmarks.suite import MEDIAN
 from exitbench.errors import InputError
 
 COLUMNS = (*KEY, "value", "tolerance")
-DECIMALS = 6
+DIGITS = 9
+THRESHOLD = "threshold"
+"""The measure of a row that pins the threshold of a reading."""
 
 ROUNDING = 1e-6
-"""Tolerance of what counts decide: twice what rounding a value for the file can change."""
+"""Tolerance of what counts decide: twice what rounding a value for the file can change; relative for a threshold."""
 
 ONE_PAIR = 1000.0
 """Over n squared: about what one of all pairs weighs, in points, when one answer in nine is wrong."""
@@ -87,9 +92,16 @@ class Move:
         return ", ".join(str(part) for part in (named["measure"], named["at"], layer, named["decisions"]) if part)
 
 
-def is_pinned(row: Row) -> bool:
-    """Whether a result belongs in a baseline: all do but the exit rates of single layers, which no table prints."""
-    return row.layer is None or not row.measure.endswith("_rate")
+def pinned_rows(rows: Iterable[Row]) -> Iterator[Row]:
+    """The results that belong in a baseline, and a row for each threshold that is a cached score.
+
+    Left out are the exit rates of single layers only, which no table prints.
+    """
+    for row in rows:
+        if row.layer is None or not row.measure.endswith("_rate"):
+            yield row
+        if row.at == f"tau={MEDIAN}" and row.measure == "speed_up" and row.threshold is not None:
+            yield replace(row, measure=THRESHOLD, value=row.threshold, std_err=math.nan)
 
 
 def tolerance_of(row: Row) -> float:
@@ -100,22 +112,24 @@ def tolerance_of(row: Row) -> float:
     therefore has to agree to rounding, far below the weight of one sample. A measure of the whole order sees every
     such near tie, wherever it lies, so it may move by about one pair of samples.
     """
+    if row.measure == THRESHOLD:
+        return float(f"{max(ROUNDING * abs(row.value), 1e-12):.0e}")
     return float(f"{max(ROUNDING, ONE_PAIR / row.n**2):.0e}") if row.measure in RANKED and row.n else ROUNDING
 
 
 def baseline_of(rows: Iterable[Row], previous: Baseline | None = None) -> Baseline:
     """The baseline that results make; a row that ``previous`` has keeps its tolerance, somebody may have set it."""
     found = {}
-    for row in rows:
-        if is_pinned(row):
-            known = (previous or {}).get(row.key)
-            found[row.key] = Pinned(round(row.value, DECIMALS), known.tolerance if known else tolerance_of(row))
+    for row in pinned_rows(rows):
+        known = (previous or {}).get(row.key)
+        value = float(number_text(row.value) or math.nan)
+        found[row.key] = Pinned(value, known.tolerance if known else tolerance_of(row))
     return found
 
 
 def moves(baseline: Baseline, rows: Sequence[Row]) -> list[Move]:
     """What differs between a baseline and results, sorted: numbers out of tolerance, new rows, missing rows."""
-    now = {row.key: row for row in rows if is_pinned(row)}
+    now = {row.key: row for row in pinned_rows(rows)}
     found = []
     for key in sorted({*baseline, *now}, key=sort_key):
         expected, row = baseline.get(key), now.get(key)
@@ -163,14 +177,12 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
 
 
 def number_text(value: float) -> str:
-    """A number with at most six decimals and no needless zeros; nothing for NaN.
+    """A number with nine significant digits and no needless zeros; nothing for NaN.
 
-    >>> number_text(92.0), number_text(0.1234567), number_text(float("nan"))
-    ('92', '0.123457', '')
+    >>> number_text(92.0), number_text(0.12345678912), number_text(float("nan"))
+    ('92', '0.123456789', '')
     """
-    if math.isnan(value):
-        return ""
-    return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
+    return "" if math.isnan(value) else f"{value:.{DIGITS}g}"
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -204,11 +216,10 @@ def parse_line(cells: Sequence[str], where: str) -> tuple[Key, Pinned]:
         layer = int(line["layer"]) if line["layer"] else None
         pinned = Pinned(float(line["value"]) if line["value"] else math.nan, float(line["tolerance"]))
     except ValueError:
-        raise InputError(
-            f"{where}: layer, value and tolerance must be numbers, found {', '.join(cells[-2:])}"
-        ) from None
-    if not pinned.tolerance >= 0:
-        raise InputError(f"{where}: a tolerance is at least 0, found {line['tolerance']}")
+        shown = ", ".join(repr(line[name]) for name in ("layer", "value", "tolerance"))
+        raise InputError(f"{where}: layer, value and tolerance must be numbers, found {shown}") from None
+    if not 0 <= pinned.tolerance < math.inf:
+        raise InputError(f"{where}: a tolerance is a number from 0, found {line['tolerance']}")
     return tuple(layer if name == "layer" else line[name] for name in KEY), pinned
 
 

@@ -104,9 +104,8 @@ def sentence(move: Move) -> str:
     """One move as a line of text."""
     what, was, now, difference, tolerance, beyond = cells(move)
     told = "" if beyond == "-" else f", beyond its standard error: {beyond}"
-    return (
-        f"{' · '.join(move.place)}: {what}: was {was}, is {now} (difference {difference}, tolerance {tolerance}{told})"
-    )
+    moved = f"was {was}, is {now} (difference {difference}, tolerance {tolerance}{told})"
+    return f"{' · '.join(move.place)}: {what}: {moved}"
 
 
 def escaped(text: str) -> str:
@@ -134,11 +133,8 @@ def _plain(one: Checked) -> list[str]:
 def _places(one: Checked) -> list[tuple[str, str, str]]:
     from benchmarks.baseline import Move
 
-    return list(
-        dict.fromkeys(
-            Move(key, None, None, 0.0).place for key in (one.current if one.baseline is None else one.baseline)
-        )
-    )
+    keys = one.current if one.baseline is None else one.baseline
+    return list(dict.fromkeys(Move(key, None, None, 0.0).place for key in keys))
 
 
 def _number(value: float | None) -> str:
