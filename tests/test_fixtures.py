@@ -1,127 +1,81 @@
-"""The committed caches of real networks: sound, small, and worth comparing signals on."""
+"""The committed caches are what their description says, and good enough to draw conclusions from."""
 
+import importlib.util
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-import numpy as np
 import pytest
-import torch
-from scipy.stats import rankdata, spearmanr
-from sklearn.metrics import roc_auc_score
+from scipy.stats import kendalltau
 
-from benchmarks.evaluate import outcomes_of, replay
-from benchmarks.ranking import ranking
-from benchmarks.replay import exit_layers
-from benchmarks.scoring import score
-from exitbench.cache import Cache, verify
+from exitbench.cache import Cache, cache_card
 from exitbench.places import FIXTURES, cache_directories
-from signals.registry import load_registry
-
-CACHES = cache_directories()
-SST2 = FIXTURES / "caches" / "mpnet-base-sst2-dev"
-make = load_registry().make
 
 
-def test_all_fixtures_together_stay_below_forty_megabytes() -> None:
-    assert sum(path.stat().st_size for path in FIXTURES.rglob("*") if path.is_file()) < 40 * 2**20
+def script(name: str) -> ModuleType:
+    """A script of the fixtures folder, as a module."""
+    spec = importlib.util.spec_from_file_location(name, FIXTURES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
 
-@pytest.mark.parametrize("path", CACHES, ids=lambda path: path.name)
-def test_a_cache_is_sound_and_names_no_machine(path: Path) -> None:
-    assert verify(path) == []
-    manifest = (path / "manifest.json").read_text()
-    assert '"/' not in manifest
-    assert " /" not in manifest
+@pytest.fixture(scope="module")
+def describe() -> ModuleType:
+    script("make")
+    return script("describe")
 
 
-@pytest.mark.parametrize("path", CACHES, ids=lambda path: path.name)
-def test_accuracy_grows_with_depth_and_beats_the_majority(path: Path) -> None:
-    cache = Cache(path)
-    accuracy = 100 * (cache.predictions() == cache.labels).mean(axis=1)
-    majority = 100 * np.bincount(cache.labels).max() / cache.rows
-    assert spearmanr(np.arange(cache.layers), accuracy).statistic >= 0.8
-    assert accuracy[-1] - accuracy[0] >= 5
-    assert accuracy[-1] > majority + 5
+@pytest.mark.parametrize("path", cache_directories(), ids=lambda path: path.name)
+def test_accuracy_grows_with_depth_and_beats_the_majority(path: Path, describe: ModuleType) -> None:
+    card = cache_card(Cache(path))
+    accuracy: list[float] = card["accuracy_per_layer"]
+    spearman, gain = describe.growth(accuracy)
+    assert spearman >= 0.8
+    assert gain >= 5
+    assert accuracy[-1] >= describe.majority(card["classes"]) + 5
+    assert kendalltau(range(len(accuracy)), accuracy).statistic > 0.5
 
 
-@pytest.mark.parametrize("path", CACHES, ids=lambda path: path.name)
-def test_with_two_classes_three_confidences_rank_alike(path: Path) -> None:
-    cache = Cache(path)
-    if cache.classes != 2:
-        pytest.skip("more than two classes")
-    entropy = score(cache, make("deebert"))
-    normalised = score(cache, make("deebert[normalize=true]"))
-    softmax = score(cache, make("right-tool"))
-    for layer in range(cache.layers - 1):
-        expected = rankdata(entropy[layer])
-        np.testing.assert_array_equal(rankdata(normalised[layer]), expected)
-        np.testing.assert_array_equal(rankdata(-softmax[layer]), expected)
+def test_growth_is_one_for_rising_and_minus_one_for_falling_accuracy(describe: ModuleType) -> None:
+    assert describe.growth([50.0, 60.0, 61.0]) == (pytest.approx(1.0), 11.0)
+    assert describe.growth([61.0, 60.0, 50.0]) == (pytest.approx(-1.0), -11.0)
+    assert describe.majority({"no": 1, "yes": 3}) == 75
 
 
-def test_cap_without_its_null_space_part_ranks_as_energy() -> None:
-    cache = Cache(SST2)
-    scores, energy = score(cache, make("cap[alpha=0]")), score(cache, make("e-lang"))
-    for layer in range(cache.layers - 1):
-        np.testing.assert_array_equal(rankdata(scores[layer]), rankdata(energy[layer]))
+def test_all_fixtures_together_stay_below_40_megabytes() -> None:
+    assert sum(path.stat().st_size for path in FIXTURES.rglob("*") if path.is_file()) < 40e6
 
 
-@pytest.mark.parametrize("patience", range(1, 7))
-def test_pcee_exits_as_its_published_counter_does(patience: int) -> None:
-    cache = Cache(SST2)
-    logits = torch.stack([cache.logits(m) for m in range(1, cache.layers)]).double()
-    probabilities = torch.softmax(logits, dim=2)
-    entropy = (-(probabilities * probabilities.log()).sum(dim=2) / np.log(2)).numpy()
-    curve = replay(cache, f"pcee[patience={patience}]")
-    for threshold in (0.05, 0.2, 0.5, 0.8):
-        expected = []
-        for sample in range(cache.rows):
-            counter, left = 0, cache.layers
-            for layer in range(cache.layers - 1):
-                counter = counter + 1 if entropy[layer, sample] < threshold else 0
-                if counter == patience:
-                    left = layer + 1
-                    break
-            expected.append(left)
-        np.testing.assert_array_equal(exit_layers(curve.scores, threshold), expected)
+def test_the_readme_says_what_the_caches_hold(describe: ModuleType) -> None:
+    text = (FIXTURES / "README.md").read_text(encoding="utf-8")
+    assert f"{describe.BEGIN}\n{describe.generated()}\n{describe.END}" in text, "run: python fixtures/describe.py"
+    assert {path.name for path in cache_directories()} == {cache.name for _, cache in describe.caches()}
 
 
-def test_pabee_exits_as_its_published_counter_does() -> None:
-    cache = Cache(SST2)
-    answers = cache.predictions()
-    curve = replay(cache, "pabee")
-    for patience in range(1, cache.layers - 1):
-        expected = []
-        for sample in range(cache.rows):
-            counter, left = 0, cache.layers
-            for layer in range(1, cache.layers - 1):
-                counter = counter + 1 if answers[layer, sample] == answers[layer - 1, sample] else 0
-                if counter == patience:
-                    left = layer + 1
-                    break
-            expected.append(left)
-        np.testing.assert_array_equal(exit_layers(curve.scores, patience), expected)
+def test_the_training_commands_of_the_readme_are_those_that_make_runs(
+    describe: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+
+    def record(words: list[str], **_: Any) -> None:
+        started.append(words[3:])
+
+    monkeypatch.setattr(subprocess, "run", record)
+    monkeypatch.setattr(describe.make, "CACHES", tmp_path)
+    for recipe in describe.make.RECIPES:
+        (tmp_path / recipe.name).mkdir()
+        describe.make.make(recipe, tmp_path / "work")
+        assert ["exitbench", *started[-1]] == describe.train_command(recipe).split()
+    assert len(started) == len(describe.make.RECIPES)
 
 
-def test_nsp_is_that_of_the_projector_on_real_features() -> None:
-    cache = Cache(SST2)
-    found = score(cache, make("nsp"))
-    for layer in range(1, cache.layers):
-        weight, bias = (part[layer - 1].double().numpy() for part in cache.head_tensors())
-        shifted = cache.features(layer).double().numpy() + np.linalg.pinv(weight) @ bias
-        outside = shifted - shifted @ np.linalg.pinv(weight) @ weight
-        expected = np.linalg.norm(outside, axis=1) / np.linalg.norm(shifted, axis=1)
-        # Logits and norms were collected from features that were not yet rounded to float16.
-        np.testing.assert_allclose(found[layer - 1], expected, atol=2e-3)
-
-
-@pytest.mark.parametrize("text", ["deebert", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap"])
-def test_dis_is_scikit_learns_auroc(text: str) -> None:
-    cache = Cache(SST2)
-    curve = replay(cache, text)
-    dis = ranking(curve.scores, outcomes_of(cache)).dis()
-    for layer in range(cache.layers - 1):
-        certainty = curve.scores.certainty[layer]
-        if np.isnan(certainty).any():
-            assert np.isnan(dis[layer])
-            continue
-        right = cache.predictions()[layer] == cache.labels
-        assert dis[layer] == pytest.approx(100 * roc_auc_score(right, certainty), abs=1e-9)
+def test_no_cache_tells_a_path_of_the_machine_it_was_made_on() -> None:
+    for path in cache_directories():
+        text = (path / "manifest.json").read_text(encoding="utf-8")
+        assert not any(f'"{start}' in text or f" {start}" in text for start in ("/work", "/tmp", "/home", "/root"))
