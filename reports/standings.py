@@ -31,7 +31,10 @@ class Lead:
 
 @dataclass(frozen=True)
 class Standing:
-    """One column: its best entry, those level with it, and its lead over the best entry that is clearly worse."""
+    """One column: its best entry, those level with it, and its lead over the best entry that is clearly worse.
+
+    ``shared`` are other entries with the very same best value, ``level`` those that are lower but not clearly so.
+    """
 
     place: str
     question: Question
@@ -42,6 +45,7 @@ class Standing:
     level: tuple[str, ...]
     behind: Lead | None
     compared: int
+    shared: tuple[str, ...] = ()
 
     @property
     def cache(self) -> str:
@@ -51,11 +55,11 @@ class Standing:
     @property
     def alone(self) -> bool:
         """Whether the best is better than every other entry by more than chance explains."""
-        return self.compared > 1 and not self.level
+        return self.compared > 1 and not self.level and not self.shared
 
     @property
     def leaders(self) -> tuple[str, ...]:
-        return (self.best, *self.level)
+        return (self.best, *self.shared, *self.level)
 
 
 def leading_protocol(protocols: Sequence[str]) -> str:
@@ -87,7 +91,8 @@ class Contests:
         best = next((row for row in column if row.best), None)
         if best is None:
             return None
-        level = [row for row in column if row.tied_with_best and row is not best]
+        shared = [row for row in column if row.best and row is not best]
+        level = [row for row in column if row.tied_with_best and not row.best]
         worse = [row for row in column if not row.tied_with_best]
         worse.sort(key=lambda row: row.value, reverse=best.measure not in LOWER_IS_BETTER)
         pace = self.run.rows.get(replace(best, measure="speed_up").key)
@@ -101,6 +106,7 @@ class Contests:
             tuple(self.label(row) for row in level),
             self.lead(best, worse[0]) if worse else None,
             len(column),
+            tuple(self.label(row) for row in shared),
         )
 
     def place(self, question: Question) -> str:

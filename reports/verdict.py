@@ -51,8 +51,9 @@ def lead_sentence(standings: Sequence[Standing], speed_up: float, protocol: str)
     if first.compared < 2:
         head: Sentence = (f"Near {speed_up:g}×, {where}, {named(first.best)} scores ", first.score, *pace_of(first))
         return (*head, f" ({protocol}); there was nothing to compare it with.")
+    names = listed([named(name) for name in (first.best, *first.shared)])
     return (
-        f"Near {speed_up:g}×, {where}, {named(first.best)} keeps the highest score, ",
+        f"Near {speed_up:g}×, {where}, {names} {'share' if first.shared else 'keeps'} the highest score, ",
         first.score,
         *pace_of(first),
         f" ({protocol}); ",
@@ -68,21 +69,17 @@ def pace_of(standing: Standing) -> Sentence:
 def certainty(standing: Standing) -> Sentence:
     """From whom the best differs, by how much, and from whom no difference can be claimed."""
     level = listed([named(name) for name in standing.level])
+    subject = "they are" if standing.shared else "it is"
     if standing.behind is None:
-        if standing.alone:
-            return ("it is ahead of every other signal.",)
+        if not standing.level:
+            return (f"{subject} ahead of every other signal." if standing.alone else "no other signal was compared.",)
         return (f"no difference from {level} can be claimed.",)
+    other = named(standing.behind.other)
     if standing.level:
-        return (
-            f"no difference from {level} can be claimed, but it is ahead of {named(standing.behind.other)} by ",
-            *margin(standing.behind),
-            ".",
-        )
-    return (
-        f"it is ahead of every other signal, of {named(standing.behind.other)}, the next best, by ",
-        *margin(standing.behind),
-        ".",
-    )
+        start = f"no difference from {level} can be claimed, but {subject} ahead of {other} by "
+    else:
+        start = f"{subject} ahead of every other signal, of {other}, the next best, by "
+    return (start, *margin(standing.behind), ".")
 
 
 def margin(lead: Lead) -> Sentence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -58,6 +59,7 @@ def test_those_level_with_the_best_are_named_and_the_clear_lead_is_the_next(
     first = verdict.standings[0]
     tied = column["tied_with_best"].astype(bool)
     assert len(first.leaders) == int(tied.sum())
+    assert len(first.shared) + 1 == int(column["best"].astype(bool).sum())
     clear = column[~tied]
     pairs = pd.read_parquet(run_dir / "pairs.parquet")
     if clear.empty:
@@ -108,6 +110,16 @@ def test_a_lead_has_its_size_interval_and_certainty() -> None:
     assert alone.endswith(
         "it is ahead of every other signal, of C, the next best, by 1.2 points [0.5, 2.0] (adjusted p = 0.013)."
     )
+
+
+def test_equal_scores_share_the_first_place() -> None:
+    shared = replace(made("SST-2", "A", ("C",)), shared=("B",))
+    assert not shared.alone and shared.leaders == ("A", "B", "C")
+    assert "A and B share the highest score, 90.0" in words(lead_sentence([shared], 2.0, "in-sample"))
+    clear = replace(made("SST-2", "A", behind=LEAD), shared=("B",))
+    assert "they are ahead of every other signal, of C" in words(lead_sentence([clear], 2.0, "in-sample"))
+    everyone = replace(made("SST-2", "A", compared=2), shared=("B",))
+    assert words(lead_sentence([everyone], 2.0, "in-sample")).endswith("no other signal was compared.")
 
 
 def test_one_signal_alone_is_compared_with_nothing() -> None:
