@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +20,7 @@ from exitbench.errors import InputError, did_you_mean
 REQUIRED = ("labels", "logits")
 OPTIONAL = ("features", "weight", "bias", "offset_norm", "ids")
 BLOCK_ROWS = 1024
+DIGEST_ROWS = 4096
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -64,7 +66,7 @@ def task_of(name: str, classes: tuple[str, ...] | None, metric: str | None, coun
     """The task to write in the manifest: GLUE's own names where they are known and fit."""
     known = TASKS.get(name)
     if classes is None and known is not None and len(known.classes) != count:
-        raise InputError(f"expected {len(known.classes)} classes for task {name}, found {count} in the logits")
+        raise InputError(f"task {name}: expected {len(known.classes)} classes, found {count} in the logits")
     task = known if known is not None and classes is None else None
     if task is None:
         task = Task(name, classes or tuple(str(k) for k in range(count)), known.metric if known else "accuracy")
@@ -77,11 +79,20 @@ def task_of(name: str, classes: tuple[str, ...] | None, metric: str | None, coun
     return replace(task, metric=metric) if metric else task  # type: ignore[arg-type]
 
 
-def check_arrays(arrays: Arrays, source: Path) -> None:
-    """Refuse arrays that cannot be a cache, before anything is written."""
+def _check_kinds(arrays: Arrays, source: Path) -> None:
     for name in REQUIRED:
         if name not in arrays:
             raise InputError(f"{source}: expected an array {name!r}, found {', '.join(arrays) or 'none'}")
+    for name, array in arrays.items():
+        if array.ndim == 0:
+            raise InputError(f"{source}: expected an array {name!r}, found a single number")
+        if array.dtype.kind not in "iuf":
+            raise InputError(f"{source}: expected {name} to be numbers, found {array.dtype}")
+
+
+def check_arrays(arrays: Arrays, source: Path) -> None:
+    """Refuse arrays that cannot be a cache, before anything is written."""
+    _check_kinds(arrays, source)
     logits = arrays["logits"]
     if logits.ndim != 3:
         raise InputError(f"{source}: expected logits [layers, samples, classes], found {list(logits.shape)}")
@@ -130,6 +141,7 @@ def import_arrays(
     """
     arrays = open_arrays(source)
     check_arrays(arrays, source)
+    facts = {"command": command, "note": note, "versions": {"numpy": np.__version__}, "data_sha256": _digest(arrays)}
     logits = arrays["logits"]
     width = next((int(arrays[name].shape[-1]) for name in ("features", "weight") if name in arrays), None)
     dtype = _stored_dtype(arrays, features, source)
@@ -142,14 +154,29 @@ def import_arrays(
         heads=heads,
         feature_dtype=dtype,
         shard_rows=shard_rows,
-        provenance={"command": command, "note": note, "versions": {"numpy": np.__version__}},
+        provenance=facts,
     ) as writer:
         for rows in writer.pending(int(logits.shape[1])):
             for start in range(rows.start, rows.stop, BLOCK_ROWS):
                 block = slice(start, min(start + BLOCK_ROWS, rows.stop))
                 per_layer = {name: arrays[name][:, block] for name in ("features", "offset_norm") if name in arrays}
                 ids = {"ids": arrays["ids"][block]} if "ids" in arrays else {}
-                writer.add(labels=arrays["labels"][block], logits=logits[:, block], **per_layer, **ids)
+                try:
+                    writer.add(labels=arrays["labels"][block], logits=logits[:, block], **per_layer, **ids)
+                except InputError as error:
+                    raise InputError(f"{source}: {error}") from None
+
+
+def _digest(arrays: Arrays) -> str:
+    """A hash of all arrays, so that an interrupted import never goes on with other data."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape};".encode())
+        for part in array if array.ndim > 1 else [array]:
+            for start in range(0, max(len(part), 1), DIGEST_ROWS):
+                digest.update(np.ascontiguousarray(part[start : start + DIGEST_ROWS]).data)
+    return digest.hexdigest()
 
 
 def _stored_dtype(arrays: Arrays, wanted: str | None, source: Path) -> FeatureDtype | None:

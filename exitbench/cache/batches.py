@@ -32,6 +32,8 @@ def as_tensor(value: Tensor | ArrayLike, *, whole: bool, name: str) -> Tensor:
 def _from_array(array: NDArray[Any], name: str) -> Tensor:
     if array.dtype.kind not in "iuf":
         raise InputError(f"expected {name} to be numbers, found {array.dtype}")
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise InputError(f"expected {name} to fit 64-bit signed numbers, found {array.max()}")
     if array.dtype == np.uint64 or not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("=") if array.dtype.kind == "f" else np.int64)
     if array.dtype.itemsize > 8:

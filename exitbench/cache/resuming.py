@@ -26,7 +26,7 @@ def shard_number(name: str) -> int:
 
 
 def refuse_other_collection(path: Path, earlier: Manifest, now: Manifest) -> None:
-    """A collection resumes with the same task, model, versions and dtype, or not at all."""
+    """A collection resumes with the same data, task, model, versions and dtype, or not at all."""
     pairs = {
         "task": (earlier.task, now.task),
         "split": (earlier.split, now.split),
@@ -37,11 +37,17 @@ def refuse_other_collection(path: Path, earlier: Manifest, now: Manifest) -> Non
         "device": (earlier.provenance.device, now.provenance.device),
         "seed": (earlier.provenance.seed, now.provenance.seed),
     }
+    facts_then, facts_now = dict(earlier.extra_provenance), dict(now.extra_provenance)
+    for name in sorted({*facts_then, *facts_now}):
+        pairs[name.replace("_", " ")] = (facts_then.get(name), facts_now.get(name))
     if earlier.shards:
         pairs["heads"] = (earlier.heads, now.heads)
     for name, (was, is_now) in pairs.items():
         if was != is_now:
-            raise InputError(f"{path}: cannot resume: {name} was {was} at the earlier start, now {is_now}")
+            raise InputError(
+                f"{path}: cannot resume: {name} was {was} at the earlier start, now {is_now};"
+                " to start anew, remove the directory"
+            )
 
 
 def refuse_other_shards(path: Path, done: Mapping[int, ShardEntry], shard_rows: int) -> None:

@@ -26,7 +26,7 @@ def verify(path: str | Path) -> list[str]:
         problems += wrong_numbers(cache)
     except InputError as error:
         problems.append(str(error))
-    return problems
+    return list(dict.fromkeys(problems))
 
 
 def changed_files(cache: Cache) -> Iterator[str]:

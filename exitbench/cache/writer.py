@@ -61,7 +61,8 @@ class CacheWriter:
     None makes a compact cache: features may still be given, for the offset norms, but are not kept.
     Leaving the block by an exception keeps what is finished; the same call again resumes it. Loop over
     :meth:`pending` to deliver exactly the missing rows, also when several processes share the work
-    (``rank`` of ``ranks``; ``barrier`` waits for all of them).
+    (``rank`` of ``ranks``; ``barrier`` waits for all of them). ``provenance`` may hold facts of your own,
+    such as a hash of the data; an unfinished cache is resumed only if they are the same.
     """
 
     def __init__(

@@ -82,9 +82,16 @@ def main(arguments: list[str] | None = None) -> None:
         message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
         sys.stderr.write(f"error: {' '.join(message.split())}\n")
         sys.exit(2)
+    except OSError as error:
+        if debug:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"error: {where}{(error.strerror or str(error)).lower()}\n")
+        sys.exit(2)
     except Exception as error:
         if debug:
             raise
-        sys.stderr.write(f"defect in exitbench: {type(error).__name__}: {error}; --debug shows where\n")
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        sys.stderr.write(f"defect in exitbench: {what}; --debug shows where\n")
         sys.exit(DEFECT)
     sys.exit(code if isinstance(code, int) else 0)
