@@ -24,7 +24,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from benchmarks.curve import Curve, trade_off_curve
 from benchmarks.results import SCHEMAS, check_unique
 from benchmarks.scored import ScoredCache, signal_scores
-from benchmarks.scoring import score
+from benchmarks.scoring import opened, score
 from benchmarks.settings import Settings
 from benchmarks.stage_measures import write_measures
 from benchmarks.stage_pairs import write_pairs
@@ -49,11 +49,6 @@ class Evaluation:
     samples: pd.DataFrame
     histograms: pd.DataFrame
     risk_coverage: pd.DataFrame
-
-
-def opened(cache: Cache | str | Path) -> Cache:
-    """The cache itself, or the one at a path."""
-    return cache if isinstance(cache, Cache) else Cache(cache)
 
 
 def made(signals: Sequence[Signal], directories: Sequence[Path | str] = ()) -> list[list[ExitSignal]]:

@@ -8,6 +8,7 @@ missing declaration shows here and not in a live service.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,18 +18,26 @@ from torch import Tensor
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from signals.contract import ExitSignal, Input, Layer, State
+from signals.registry import load_registry
 from signals.run import validated_score
 
 Scores = NDArray[np.float64]
 
 
-def score(cache: Cache, signal: ExitSignal, *, fit_on: Cache | None = None) -> Scores:
+def score(cache: Cache | str | Path, signal: ExitSignal | str, *, fit_on: Cache | str | Path | None = None) -> Scores:
     """The scores of one signal, [layers - 1, samples] float64; NaN where none is defined.
 
-    A signal that learns is fitted on ``fit_on`` first. Raises InputError when the cache lacks what the
-    signal reads, or when the signal gives NaN where it declares a score.
+    A cache may be given by its path and a signal by its text. A signal that learns is fitted on ``fit_on``
+    first. Raises InputError when the cache lacks what the signal reads, when the signal gives NaN where it
+    declares a score, or when it raises anything itself.
     """
-    return score_all(cache, [signal], fit_on=fit_on)[0]
+    one = load_registry().make(signal) if isinstance(signal, str) else signal
+    return score_all(opened(cache), [one], fit_on=None if fit_on is None else opened(fit_on))[0]
+
+
+def opened(cache: Cache | str | Path) -> Cache:
+    """The cache itself, or the one at a path."""
+    return cache if isinstance(cache, Cache) else Cache(cache)
 
 
 def score_all(cache: Cache, signals: Sequence[ExitSignal], *, fit_on: Cache | None = None) -> list[Scores]:
@@ -36,14 +45,14 @@ def score_all(cache: Cache, signals: Sequence[ExitSignal], *, fit_on: Cache | No
     ready = [fitted(signal, fit_on) if signal.needs_fit and fit_on is not None else signal for signal in signals]
     outcomes = score_each(cache, ready)
     for outcome in outcomes:
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, InputError):
             raise outcome
-    return [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+    return [outcome for outcome in outcomes if not isinstance(outcome, InputError)]
 
 
-def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Exception]:
-    """Like :func:`score_all`, but a signal that fails gives its exception, and the others their scores."""
-    outcomes: list[Scores | Exception] = []
+def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | InputError]:
+    """Like :func:`score_all`, but a signal that fails gives its error, and the others their scores."""
+    outcomes: list[Scores | InputError] = []
     for signal in signals:
         try:
             if signal.needs_fit:
@@ -68,7 +77,7 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Exc
                         refuse_nan(found, signal, layer, rows.start)
                         scores[index - 1, rows] = validated_score(signal, layer, found).cpu().numpy()
                     except Exception as error:  # a plug-in may raise anything; the other signals go on
-                        outcomes[position] = error
+                        outcomes[position] = named(signal, error)
     return outcomes
 
 
@@ -81,7 +90,10 @@ def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = Non
         read_layer(cache, index, everything, signal.inputs).only(signal.inputs).take(chosen)
         for index in range(1, cache.layers + 1)
     ]
-    return signal.fit(layers, torch.from_numpy(cache.labels)[chosen])
+    try:
+        return signal.fit(layers, torch.from_numpy(cache.labels)[chosen])
+    except Exception as error:  # a plug-in may raise anything
+        raise named(signal, error) from error
 
 
 def read_layer(cache: Cache, index: int, rows: slice, inputs: frozenset[Input]) -> Layer:
@@ -115,3 +127,13 @@ def refuse_nan(found: object, signal: ExitSignal, layer: Layer, start: int) -> N
             row = int(bad[0])
             where = f"layer {layer.index}, row {start + row} (id {int(layer.ids[row])})"
             raise InputError(f"signal {signal.text} gives NaN at {where}, where it declares a score")
+
+
+def named(signal: ExitSignal, error: Exception) -> InputError:
+    """What a signal raised, as one line that names it; an InputError as it is. The cause is kept for ``--debug``."""
+    if isinstance(error, InputError):
+        return error
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    found = InputError(f"signal {signal.text} raised {type(error).__name__}{': ' if first else ''}{first}")
+    found.__cause__ = error
+    return found

@@ -70,8 +70,8 @@ def _score_side(
     """Score some configurations on one side; a failure is put into ``facts``."""
     outcomes = score_each(cache, list(signals.values()))
     for number, outcome in zip(signals, outcomes, strict=True):
-        if isinstance(outcome, Exception):
-            facts[number] = dataclasses.replace(facts[number], problem=problem_text(facts[number].text, outcome))
+        if isinstance(outcome, InputError):
+            facts[number] = dataclasses.replace(facts[number], problem=" ".join(str(outcome).split()))
         else:
             save_scores(folder, number, variant, side, outcome[:, order])
 
@@ -93,8 +93,8 @@ def _score_learner(
         for part in parts_of(protocol, ids, seed=settings.seed, count=settings.folds, calibration=size):
             try:
                 ready = fitted(signal, sides[part.train_side], training_rows(part, order[part.train_side]))
-            except Exception as error:  # a plug-in may raise anything; the other signals go on
-                facts[number] = dataclasses.replace(facts[number], problem=problem_text(facts[number].text, error))
+            except InputError as error:  # the other signals go on
+                facts[number] = dataclasses.replace(facts[number], problem=" ".join(str(error).split()))
                 return
             for side in dict.fromkeys(("test", part.train_side)):
                 _score_side(folder, sides[side], order[side], side, {number: ready}, part.variant, facts)
@@ -142,9 +142,3 @@ def check_same_network(cache: Cache, calibration: Cache) -> None:
                 f"held-out: {cache.name} and its calibration cache {calibration.name} differ in {what}: "
                 f"{mine} and {theirs}"
             )
-
-
-def problem_text(name: str, error: Exception) -> str:
-    """Why a signal has no scores, in one line that names it."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, InputError) else f"signal {name} raised {type(error).__name__}: {text}"

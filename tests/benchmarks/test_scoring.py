@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import exitbench
 from benchmarks.scoring import fitted, score, score_all, score_each
 from exitbench.cache import Cache, CacheWriter, Model, Task, synthetic_cache
 from exitbench.cache.reader import Shard
@@ -168,3 +169,43 @@ def test_a_signal_that_learns_is_fitted_on_the_samples_given(path, registry):
     np.testing.assert_array_equal(score(cache, signal, fit_on=cache), score(cache, fitted(signal, cache)))
     half = fitted(signal, cache, np.arange(45))
     assert half.temperatures != fitted(signal, cache).temperatures
+
+
+@dataclass(frozen=True)
+class Stumbles(Made):
+    """Raises with a message of two lines."""
+
+    name: ClassVar[str] = "stumbles"
+
+    def score(self, layer):
+        raise ZeroDivisionError("no third layer\nand no fourth")
+
+
+@dataclass(frozen=True)
+class LearnsNothing(Made):
+    name: ClassVar[str] = "learns-nothing"
+    needs_fit = True
+
+    def score(self, layer):
+        return layer.logits64[:, 0]
+
+    def fit(self, calibration, labels):
+        raise KeyError("weights")
+
+
+def test_a_path_and_a_text_score_like_the_cache_and_the_signal(path, registry):
+    expected = score(Cache(path), registry.make("cap[alpha=0.1]"))
+    np.testing.assert_array_equal(exitbench.score(str(path), "cap[alpha=0.1]"), expected)
+    np.testing.assert_array_equal(exitbench.score(path, registry.make("cap[alpha=0.1]")), expected)
+    learned = score(path, "right-tool[temperature=fitted]", fit_on=path)
+    again = score(Cache(path), registry.make("right-tool[temperature=fitted]"), fit_on=Cache(path))
+    np.testing.assert_array_equal(learned, again)
+
+
+def test_what_a_signal_raises_is_one_line_that_names_the_signal_and_the_error(path):
+    with pytest.raises(InputError) as found:
+        score(path, Stumbles())
+    assert str(found.value) == "signal stumbles raised ZeroDivisionError: no third layer"
+    assert isinstance(found.value.__cause__, ZeroDivisionError)
+    with pytest.raises(InputError, match=r"^signal learns-nothing raised KeyError: 'weights'$"):
+        score(path, LearnsNothing(), fit_on=path)
