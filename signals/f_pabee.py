@@ -38,9 +38,20 @@ def divergence(kind: str, log_p: Tensor, log_q: Tensor) -> Tensor:
     elif kind == "symmetric-kl":
         value = (kl(log_p, log_q) + kl(log_q, log_p)) / 2
     else:
-        log_r = torch.logaddexp(log_p, log_q) - math.log(2.0)
-        value = (kl(log_p, log_r) + kl(log_q, log_r)) / 2
+        apart = log_q - log_p
+        value = -(log_p.exp() * log_mean_ratio(apart) + log_q.exp() * log_mean_ratio(-apart)).sum(dim=1) / 2
     return value.clamp(min=0.0)
+
+
+def log_mean_ratio(apart: Tensor) -> Tensor:
+    """``log((1 + exp(apart)) / 2)``: the mean of p and q over p, where ``apart = log q - log p``; its shape.
+
+    Near 0 the difference of two logarithms would keep nothing of a value that is itself almost 0, which is where two
+    confident answers that agree lie.
+    """
+    near = torch.log1p(torch.expm1(apart) / 2)
+    far = torch.logaddexp(torch.zeros_like(apart), apart) - math.log(2.0)
+    return torch.where(apart.abs() < 1, near, far)
 
 
 @dataclass(frozen=True)

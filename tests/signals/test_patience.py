@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -155,6 +156,28 @@ def test_equal_answers_do_not_diverge_and_no_divergence_is_negative(layers_of, k
     assert scores.abs().max() < 1e-15
     nearly = still + 1e-6 * rng.normal(size=still.shape)
     assert (score_layers(FPABEE(divergence=kind), layers_of(nearly))[1:] >= 0).all()
+
+
+def decimal_jsd(before: list[float], here: list[float]) -> float:
+    """The Jensen-Shannon divergence between the softmax of two rows of logits, to 60 digits."""
+    with localcontext() as context:
+        context.prec = 60
+        powers = [[Decimal(value).exp() for value in row] for row in (before, here)]
+        p, q = ([power / sum(row) for power in row] for row in powers)
+        mean = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
+        return float(sum(a * (a / r).ln() + b * (b / r).ln() for a, b, r in zip(p, q, mean, strict=True)) / 2)
+
+
+@pytest.mark.parametrize("margin", [0, 5, 15, 25, 35])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_jsd_keeps_its_precision_between_confident_answers(layers_of, margin: int, classes: int) -> None:
+    rng = np.random.default_rng(margin)
+    logits = rng.normal(size=(3, 40, classes))
+    logits[:, :, 0] += margin
+    logits = logits.astype(np.float32)
+    scores = score_layers(FPABEE(patience=1), layers_of(logits))[1].tolist()
+    expected = [decimal_jsd(*logits[:2, sample].tolist()) for sample in range(40)]
+    np.testing.assert_allclose(scores, expected, rtol=1e-11)
 
 
 def test_what_f_pabees_code_calls_jsd_is_another_number(layers_of) -> None:
