@@ -35,7 +35,7 @@ from reports.tables import tables_of
 from reports.task_tables import task_table
 from reports.verdict import Verdict, verdict_of
 
-EXPLORER_CHARACTERS = 1_800_000
+EXPLORER_CHARACTERS = 1_200_000
 """How much JSON the explorers of a page may hold; packed, about a third of it counts towards the page."""
 
 
