@@ -131,7 +131,9 @@ def evaluate(
         write_pairs(root / "pairs", scored, folders, settings)
         tables = {}
         for table in SCHEMAS:
-            holders = [root / "pairs"] if table in ("results", "pairs") else folders
+            holders = [] if table in ("results", "pairs") else list(folders)
+            if table in ("results", "pairs", "curves"):  # stage three draws the coin that everything is compared with
+                holders.append(root / "pairs")
             tables[table] = pa.concat_tables([pq.read_table(folder / f"{table}.parquet") for folder in holders])
         check_unique(tables["results"])
         return Evaluation(**{table: found.to_pandas() for table, found in tables.items()})

@@ -218,6 +218,14 @@ def test_curves_keep_exact_points_and_their_exits(found, path):
     assert (band.low <= band.high).all()
 
 
+def test_the_coin_is_among_the_curves_as_in_a_run(found):
+    for protocol in ("in-sample", "cross-fit"):
+        coin = found.curves[(found.curves.signal == "random") & (found.curves.protocol == protocol)]
+        assert set(coin.parameters) == {""}
+        assert coin.cost.min() == pytest.approx(1 / 5)
+        assert coin.cost.max() == pytest.approx(1.0)
+
+
 def test_the_area_is_the_integral_of_the_exact_curves_over_the_range_all_reach(path):
     found = evaluate(path, ["deebert", "e-lang"], protocols=["in-sample"], speed_ups=[1.5], resamples=10)
     curve = replay(path, "e-lang")
