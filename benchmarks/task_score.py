@@ -99,7 +99,7 @@ class Tally:
 
     @property
     def mean_exit_layer(self) -> NDArray[np.float64]:
-        return np.asarray(self.layers / self.samples, dtype=np.float64)
+        return _ratio(self.layers, self.samples)
 
     @property
     def relative_cost(self) -> NDArray[np.float64]:
@@ -109,12 +109,12 @@ class Tally:
     @property
     def speed_up(self) -> NDArray[np.float64]:
         """Depth over mean exit layer: the one meaning of speed-up here."""
-        return np.asarray(self.depth * self.samples / self.layers, dtype=np.float64)
+        return _ratio(self.depth * self.samples, self.layers)
 
     @property
     def accuracy(self) -> NDArray[np.float64]:
         """In percent."""
-        return np.asarray(100.0 * self.correct / self.samples, dtype=np.float64)
+        return _ratio(100.0 * self.correct, self.samples)
 
     @property
     def f1(self) -> NDArray[np.float64]:
@@ -169,6 +169,12 @@ class Tally:
             "flagged": self.flagged,
             "positives": self.positives,
         }
+
+
+def _ratio(part: Sums, whole: Sums) -> NDArray[np.float64]:
+    """One sum over another, NaN in a resample that drew no sample: on a few rows that happens, and is no fault."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.true_divide(part, whole), dtype=np.float64)
 
 
 def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:

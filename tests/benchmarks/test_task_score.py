@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from benchmarks.task_score import Outcomes, tally_at, verdict
+from benchmarks.task_score import Outcomes, Tally, tally_at, verdict
 from exitbench.errors import InputError
 from tests.benchmarks.cases import literal_tally, random_case
 
@@ -75,3 +75,10 @@ def test_an_unknown_score_is_answered_with_the_nearest_known_one():
 def test_predictions_and_labels_must_fit():
     with pytest.raises(InputError, match=r"found \(2, 3\) and \(4,\)"):
         Outcomes.of(np.zeros((2, 3)), np.zeros(4))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_resample_without_samples_has_no_score_and_says_nothing():
+    drawn = Tally(12, np.array([0.0, 3.0]), np.array([0.0, 18.0]), np.array([0.0, 2.0]))
+    for values, expected in ((drawn.speed_up, 2.0), (drawn.mean_exit_layer, 6.0), (drawn.accuracy, 200 / 3)):
+        np.testing.assert_allclose(values, [np.nan, expected])
