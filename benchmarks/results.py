@@ -9,11 +9,14 @@ reader could doubt:
     ``parameters`` are the grid itself (``alpha=0.01|0.1|1|10``); their ``reason`` says what was chosen.
     Only the rows that stand for a suite's entry take part in best, pairs and averages.
     Bounds appear as signals ``oracle``, ``final`` and ``fixed`` (one row per ``layer``), repeated for
-    each protocol so that every table has them; ``random`` is an ordinary signal that is always run.
+    each protocol so that every table has them. The bound ``random`` has empty ``parameters`` and is the
+    expected value of a coin, in closed form, at the speed-ups that are read. A suite that lists the
+    signal ``random`` has rows for both: the signal's own have its parameters (``seed=0``).
 ``at``
-    Empty, ``speed_up=4``, ``loss=0.5``, ``tau=0.3`` (``tau=median`` for a threshold that is itself a
-    cached score, see :mod:`benchmarks.suite`; the number stands in ``threshold``), or ``final``. A given
-    threshold involves no choice, so its readings stand under the suite's first protocol only.
+    Empty, ``speed_up=4``, ``loss=0.5``, ``tau=0.3``, ``tau=median`` or ``final``. The median is a
+    threshold that is itself a cached score (see :mod:`benchmarks.suite`); its number stands in
+    ``threshold`` and not here. A given threshold involves no choice, so its readings stand under the
+    suite's first protocol only.
 ``layer``
     From 1; empty for what is no property of one layer.
 ``decisions``
@@ -30,7 +33,8 @@ reader could doubt:
 Average over tasks: rows with an empty ``cache`` and the task ``average``, per model and split. There
 ``accuracy`` is the mean of all tasks' accuracies; where tasks differ in their metric,
 ``mean_accuracy_f1`` is the mean of the tasks' own scores (accuracy for some, F1 for others, as the
-reason says), which is the paper's AVG column.
+reason says), which is the paper's AVG column. In the rows of one cache the same name means something
+else: the mean of that cache's accuracy and F1.
 """
 
 from __future__ import annotations
