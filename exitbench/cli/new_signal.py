@@ -39,9 +39,22 @@ def command(
     for target in targets:
         if target.exists():
             raise InputError(f"{target} exists already and is not overwritten")
+    if importable(stem):
+        raise InputError(f"a file {stem}.py would hide the Python module {stem!r}; choose a name such as my-{name}")
     folder.mkdir(parents=True, exist_ok=True)
     for target, source in zip(targets, sources(name, year=datetime.now(UTC).year), strict=True):
         with target.open("x", encoding="utf-8") as file:
             file.write(source)
         typer.echo(f"wrote {target}")
     typer.echo(f"next: exitbench test-signal {targets[0]}")
+
+
+def importable(module: str) -> bool:
+    """Whether Python finds a module of this name, which a file of that name would stand in the way of."""
+    import sys
+    from importlib.util import find_spec
+
+    if module in sys.modules:
+        return True
+    spec = find_spec(module)
+    return spec is not None and spec.origin is not None  # a folder without modules has no origin

@@ -80,6 +80,9 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("Margin", "a signal's name is lower-case words joined by hyphens, such as my-margin; found 'Margin'"),
         ("../margin", "lower-case words"),
         ("cap", "there is a signal 'cap' already, in "),
+        ("torch", "a file torch.py would hide the Python module 'torch'; choose a name such as my-torch"),
+        ("signals", "would hide the Python module 'signals'"),
+        ("ast", "would hide the Python module 'ast'"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused(
