@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from benchmarks.ranking import Ranking, Ties
+from benchmarks.ranking import Ranking
 from benchmarks.status import Difference, Estimate
+from benchmarks.suite import Ties
 from exitbench.errors import InputError
 
 NAN = float("nan")

@@ -25,10 +25,11 @@ from benchmarks.curve import Curve, trade_off_curve
 from benchmarks.results import SCHEMAS, check_unique
 from benchmarks.scored import ScoredCache, signal_scores
 from benchmarks.scoring import opened, score
-from benchmarks.settings import Settings
+from benchmarks.settings import Settings, check_thresholds
 from benchmarks.stage_measures import write_measures
 from benchmarks.stage_pairs import write_pairs
 from benchmarks.stage_scores import describe, write_scores
+from benchmarks.suite import Ties
 from benchmarks.task_score import Outcomes
 from exitbench.cache import Cache
 from exitbench.errors import InputError
@@ -86,6 +87,7 @@ def evaluate(
     rates_speed_up: float = 4.0,
     losses: Sequence[float] = (0.5, 1.0),
     thresholds: Mapping[str, Sequence[float | str]] | None = None,
+    ties: Ties = "half",
     resamples: int = 1000,
     folds: int = 5,
     seed: int = 0,
@@ -93,7 +95,8 @@ def evaluate(
 ) -> Evaluation:
     """All measures, intervals and comparisons of some signals on one cache.
 
-    ``signals`` are texts, grids or signal objects; ``calibration`` is what the protocol ``held-out`` chooses on.
+    ``signals`` are texts, grids or signal objects; ``calibration`` is what the protocol ``held-out`` chooses on;
+    a tied pair counts one half for DIS, or nothing where ``ties`` is ``"strict"``.
     Raises InputError for the first signal that cannot be evaluated.
     """
     settings = Settings(
@@ -106,9 +109,11 @@ def evaluate(
         losses=tuple(losses),
         rates_speed_up=rates_speed_up,
         thresholds={name: tuple(given) for name, given in (thresholds or {}).items()},
+        ties=ties,
     )
     entries = made(signals, signals_dirs)
     configurations = list({one.text: one for entry in entries for one in entry}.values())
+    check_thresholds(settings.thresholds, configurations)
     position = {one.text: number for number, one in enumerate(configurations)}
     groups: dict[str, list[tuple[int, ...]]] = {}
     for entry in entries:

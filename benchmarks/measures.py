@@ -20,6 +20,7 @@ from benchmarks.rates import RateTally
 from benchmarks.results import Row
 from benchmarks.risk_error import risk_influence
 from benchmarks.scored import Samples
+from benchmarks.suite import Ties
 from benchmarks.task_score import Measure, Tally, verdict
 
 Resampled = NDArray[np.float64]
@@ -34,10 +35,10 @@ class Measured:
 
 
 def measured_all(
-    blank: Row, merged: Merged, samples: Samples, rates_speed_up: float, first_exit: int
+    blank: Row, merged: Merged, samples: Samples, rates_speed_up: float, first_exit: int, ties: Ties = "half"
 ) -> list[Measured]:
     """Every number of one entry; ``blank`` has the key columns that all rows share, and the entry's own reason."""
-    found = ranking_rows(blank, merged.ranking(samples.outcomes.correct[:-1]), first_exit)
+    found = ranking_rows(blank, merged.ranking(samples.outcomes.correct[:-1]), first_exit, ties)
     for at in merged.questions:
         found += reading_rows(replace(blank, at=at), merged.reading(at), samples)
     found += rate_rows(replace(blank, at=speed_up_text(rates_speed_up)), merged, samples)
@@ -49,13 +50,13 @@ def speed_up_text(speed_up: float) -> str:
     return f"speed_up={speed_up:g}"
 
 
-def ranking_rows(blank: Row, ranking: Ranking, first_exit: int) -> list[Measured]:
+def ranking_rows(blank: Row, ranking: Ranking, first_exit: int, ties: Ties = "half") -> list[Measured]:
     """DIS, tied share, AURC and excess AURC at every internal layer."""
     rows: list[Measured] = []
     reach = float(ndtri(0.975))
     for layer in range(1, ranking.layers + 1):
         here_only = one_layer(ranking, layer)
-        estimate = dis_estimate(here_only, 1)
+        estimate = dis_estimate(here_only, 1, ties)
         early = f"before layer {first_exit}, the first that may exit" if layer < first_exit else ""
         here = replace(blank, layer=layer, n=ranking.samples, status=estimate.status,
                        reason=joined(estimate.reason, early, blank.reason))  # fmt: skip

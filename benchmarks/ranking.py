@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +23,9 @@ from numpy.typing import NDArray
 from benchmarks.placements import Placements, best_risk_area, placements
 from benchmarks.scores import SignalScores
 from benchmarks.status import FEWEST_OF_A_KIND, Verdict
+from benchmarks.suite import TIES, Ties
 from benchmarks.task_score import Outcomes
 from exitbench.errors import InputError
-
-Ties = Literal["half", "strict"]
-"""A tied pair counts one half, or nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +160,7 @@ def ranking(scores: SignalScores, outcomes: Outcomes, folds: NDArray[np.int64] |
 
 
 def _strict(ties: Ties) -> bool:
-    if ties not in ("half", "strict"):
+    if ties not in TIES:
         raise InputError(f"expected ties 'half' or 'strict', found {ties!r}")
     return ties == "strict"
 

@@ -32,7 +32,7 @@ from benchmarks.results import (
     write_table,
 )
 from benchmarks.scored import grid_text
-from benchmarks.settings import Settings
+from benchmarks.settings import Settings, check_thresholds
 from benchmarks.suite import Suite
 from benchmarks.units import MeasureUnit, PairUnit, ScoreUnit, code_digest
 from exitbench.cache import read_manifest
@@ -101,6 +101,7 @@ def plan_run(suite: Suite, directories: Sequence[Path | str] = (), registry: Reg
     for key in suite.thresholds:
         if key != "*":
             registry.get(key)
+    check_thresholds(suite.thresholds, plan.configurations)
     return plan
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from benchmarks.configuration import Question, Questions
-from benchmarks.suite import ALL, Suite
+from benchmarks.suite import ALL, Suite, Ties, check_readings
+from exitbench.errors import InputError
+from signals.contract import ExitSignal, Integers
 
 BAND_COSTS = 48
 """Relative costs at which bands, and curves without a threshold axis, are read."""
@@ -27,6 +29,10 @@ class Settings:
     losses: tuple[float, ...] = (0.5, 1.0)
     rates_speed_up: float = 4.0
     thresholds: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
+    ties: Ties = "half"
+
+    def __post_init__(self) -> None:
+        check_readings(self, "settings")
 
     @classmethod
     def of(cls, suite: Suite) -> Settings:
@@ -42,6 +48,7 @@ class Settings:
             suite.losses,
             suite.rates_speed_up,
             dict(suite.thresholds),
+            suite.ties,
         )
 
     @property
@@ -63,6 +70,16 @@ class Settings:
         step = (1 - 1 / depth) / (BAND_COSTS - 1)
         costs = tuple(1 / depth + step * number for number in range(BAND_COSTS))
         return Questions(tuple(readings), self.primary_speed_up, self.rates_speed_up, costs)
+
+
+def check_thresholds(thresholds: Mapping[str, tuple[float | str, ...]], signals: Iterable[ExitSignal]) -> None:
+    """Raise InputError where "all" thresholds are asked of a signal, by its name, that has no end of them."""
+    for signal in signals:
+        if ALL in thresholds.get(signal.name, ()) and not isinstance(signal.thresholds, Integers):
+            raise InputError(
+                f'thresholds.{signal.name}: "{ALL}" is for signals with integer thresholds; {signal.name} has '
+                'continuous ones, so give numbers or "median"'
+            )
 
 
 def threshold_text(value: float | str) -> str:

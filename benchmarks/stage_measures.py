@@ -165,7 +165,8 @@ class UnitTables:
         }  # fmt: skip
         first_exit = max(scored.configurations[numbers[int(one)]].first_exit_layer for one in merged.choice.parts)
         blank = Row(**place, measure="", reason=reason)
-        found = measured_all(blank, merged, self.samples, self.settings.rates_speed_up, first_exit)
+        settings = self.settings
+        found = measured_all(blank, merged, self.samples, settings.rates_speed_up, first_exit, settings.ties)
         if len(numbers) > 1:  # a threshold means something else under every value of a grid
             found = [one for one in found if not one.row.at.startswith("tau=")]
         self.rows += [one.row for one in found]

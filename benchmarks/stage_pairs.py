@@ -42,6 +42,7 @@ from benchmarks.scored import ScoredCache
 from benchmarks.settings import Settings
 from benchmarks.stage_measures import protocol_parts, weights_of
 from benchmarks.status import Difference
+from benchmarks.suite import Ties
 from benchmarks.weighted_curve import Drawn, resampled_exits
 
 INFLUENCES = ("dis", "aurc", "excess_aurc")
@@ -63,6 +64,7 @@ class Compared:
     polyline: tuple[NDArray[np.float64], NDArray[np.float64]]
     band: tuple[NDArray[np.float64], NDArray[np.float64]]
     band_resampled: tuple[NDArray[np.float64], NDArray[np.float64]]
+    ties: Ties = "half"
 
     @property
     def name(self) -> tuple[str, str]:
@@ -73,7 +75,7 @@ class Compared:
         if layer not in self._influence:
             ranking = one_layer(self.ranking, layer)
             area, excess = risk_influence(ranking.certainty[0], ranking.right[0], ranking.folds)
-            self._influence[layer] = {"dis": ranking.influence(1), "aurc": area, "excess_aurc": excess}
+            self._influence[layer] = {"dis": ranking.influence(1, self.ties), "aurc": area, "excess_aurc": excess}
         return self._influence[layer]
 
     @cached_property
@@ -135,6 +137,7 @@ def load_compared(unit: Path, scored: ScoredCache, settings: Settings, protocol:
                     entry["signal"], entry["parameters"], entry["reason"], resampled,
                     Ranking(arrays[f"{number}-certainty"], right, folds), polyline, rising(cost, score),
                     (arrays[f"{number}-cost-resampled"], arrays[f"{number}-score-resampled"]),
+                    settings.ties,
                 )
             )  # fmt: skip
     return found

@@ -1,6 +1,6 @@
 """A suite: which caches, which signals and which questions make up one run, as a TOML file.
 
-Keys (all but the last six are required in a file)::
+Keys (all but the last seven are required in a file)::
 
     name               text; also the default output folder
     caches             names under fixtures/caches, or paths relative to the suite file
@@ -19,7 +19,8 @@ Keys (all but the last six are required in a file)::
     thresholds         table of signal name, or "*" for all others, to a list of thresholds (none);
                        "median" is the lower median of the scores at the signal's first exit layer,
                        always the score of an actual sample; "all" is every threshold of a signal
-                       with integer thresholds
+                       with integer thresholds, and an error where another signal is named
+    ties               what a tied pair counts for DIS: "half" of a pair in order, or nothing ("strict") ("half")
     held_out           table of cache to its calibration cache, for the held-out protocol (none)
 
 Nothing heavy is imported here: listing suites must start at once.
@@ -28,21 +29,25 @@ Nothing heavy is imported here: listing suites must start at once.
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from exitbench.errors import InputError, did_you_mean
 
 PROTOCOLS = ("in-sample", "cross-fit", "held-out")
 SUITES = Path(__file__).parent / "suites"
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-OPTIONAL = {"description", "folds", "losses", "rates_speed_up", "thresholds", "held_out"}
+OPTIONAL = {"description", "folds", "losses", "rates_speed_up", "thresholds", "ties", "held_out"}
 MEDIAN, ALL = "median", "all"
 """Words that stand for thresholds in a suite."""
+Ties = Literal["half", "strict"]
+TIES: tuple[Ties, ...] = ("half", "strict")
+"""What a tied pair counts for DIS: one half, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Suite:
     losses: tuple[float, ...] = (0.5, 1.0)
     rates_speed_up: float = 4.0
     thresholds: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
+    ties: Ties = "half"
     held_out: Mapping[Path, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,9 +116,10 @@ def check_suite(suite: Suite) -> None:
             raise InputError(f"{where}: {message}")
 
     refuse(not suite.name or any(sign in suite.name for sign in "/\\"), "name must be text without slashes")
+    refuse(suite.name in (".", ".."), "name must be that of a folder of its own")
     for key in ("caches", "signals", "layers", "protocols"):
         refuse(not getattr(suite, key), f"{key} must not be empty")
-    for key in ("caches", "signals", "protocols", "speed_ups", "losses"):
+    for key in ("caches", "signals", "protocols"):
         values = getattr(suite, key)
         refuse(len(set(values)) != len(values), f"{key} names something twice")
     names = [path.name for path in suite.caches]
@@ -129,6 +136,7 @@ def check_suite(suite: Suite) -> None:
         for value in values if isinstance(values, tuple) else (values,):
             refuse(not 1 <= value < float("inf"), f"{key}: a speed-up is at least 1, found {value:g}")
     refuse(any(not 0 <= loss <= 100 for loss in suite.losses), "losses are points between 0 and 100")
+    check_readings(suite, where)
     refuse(suite.resamples < 2, f"resamples must be at least 2, found {suite.resamples}")
     refuse(not 2 <= suite.folds <= 100, f"folds must be between 2 and 100, found {suite.folds}")
     refuse(suite.seed < 0, f"seed must not be negative, found {suite.seed}")
@@ -138,6 +146,42 @@ def check_suite(suite: Suite) -> None:
     for cache, calibration in suite.held_out.items():
         refuse(cache not in suite.caches, f"held_out names {cache.name}, which is not among the caches")
         refuse(cache.resolve() == calibration.resolve(), f"held_out: {cache.name} cannot be its own calibration cache")
+
+
+class Readings(Protocol):
+    """What is read off curves and rankings: the part that a suite and its settings share."""
+
+    @property
+    def speed_ups(self) -> tuple[float, ...]: ...
+    @property
+    def primary_speed_up(self) -> float: ...
+    @property
+    def rates_speed_up(self) -> float: ...
+    @property
+    def losses(self) -> tuple[float, ...]: ...
+    @property
+    def thresholds(self) -> Mapping[str, tuple[float | str, ...]]: ...
+    @property
+    def ties(self) -> Ties: ...
+
+
+def check_readings(asked: Readings, where: str) -> None:
+    """Raise InputError for readings that results could not tell apart, or that are no readings."""
+    for key, values in (("speed_ups", asked.speed_ups), ("losses", asked.losses)):
+        texts = [f"{value:g}" for value in values]
+        if len(set(texts)) != len(texts):
+            raise InputError(f"{where}: {key} names something twice, as results print it: {', '.join(texts)}")
+    for key, value in (("primary_speed_up", asked.primary_speed_up), ("rates_speed_up", asked.rates_speed_up)):
+        for other in (*asked.speed_ups, asked.primary_speed_up):
+            if value != other and f"{value:g}" == f"{other:g}":
+                raise InputError(f"{where}: {key} {value!r} and the speed-up {other!r} are both printed as {value:g}")
+    for name, given in asked.thresholds.items():
+        for threshold in given:
+            if threshold not in (MEDIAN, ALL) and (isinstance(threshold, str) or math.isnan(threshold)):
+                known = f'numbers, "{MEDIAN}" or "{ALL}"'
+                raise InputError(f"{where}: thresholds.{name} must be {known}, found {threshold}")
+    if asked.ties not in TIES:
+        raise InputError(f"{where}: ties must be {' or '.join(TIES)}, found {asked.ties!r}")
 
 
 def layers_at(layers: Sequence[int | Fraction], depth: int) -> tuple[int, ...]:
@@ -173,7 +217,7 @@ def load_suite(name_or_file: str | Path, fixtures: Path = FIXTURES) -> Suite:
         )
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, or a number of more digits than Python reads
         raise InputError(f"{file.name} is not a TOML file: {error}") from None
     return suite_of_values(values, file, fixtures)
 
@@ -192,7 +236,11 @@ def suite_of_values(values: Mapping[str, Any], file: Path, fixtures: Path = FIXT
         return str(typed(value, str, "text", key))
 
     def number(key: str, value: Any) -> float:
-        return float(typed(value, (int, float), "a number", key))
+        found = typed(value, (int, float), "a number", key)
+        try:
+            return float(found)
+        except OverflowError:
+            raise InputError(f"{file.name}: {key}: a whole number of {len(str(found))} digits is too large") from None
 
     def integer(key: str, value: Any) -> int:
         return int(typed(value, int, "a whole number", key))
@@ -235,6 +283,7 @@ def suite_of_values(values: Mapping[str, Any], file: Path, fixtures: Path = FIXT
             name: tuple(threshold(f"thresholds.{name}", item) for item in many(f"thresholds.{name}", given))
             for name, given in table("thresholds", value).items()
         },
+        "ties": lambda value: text("ties", value),
         "held_out": lambda value: {cache(test): cache(given) for test, given in table("held_out", value).items()},
     }
     read |= {key: convert(values[key]) for key, convert in optional.items() if key in values}

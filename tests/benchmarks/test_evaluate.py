@@ -260,3 +260,44 @@ def test_the_order_of_rows_changes_nothing(tmp_path):
 def test_a_text_instead_of_a_list_is_refused(path):
     with pytest.raises(InputError, match=r"expected a list of signals"):
         evaluate(path, "deebert")
+
+
+def strict_placements(certainty, right):
+    """For each hard sample the share of easy ones above it, and for each easy one that of hard ones below it."""
+    above = np.array([[easy > hard for easy in certainty[right]] for hard in certainty[~right]], dtype=float)
+    return above.mean(axis=1), above.mean(axis=0)
+
+
+def test_strict_ties_count_nothing_in_value_interval_and_pairs(found, path):
+    strict = evaluate(path, ["pabee", "deebert"], ties="strict", **ASKED)
+    cache, layer = Cache(path), 3
+    right = cache.predictions()[layer - 1] == cache.labels
+    placed = {
+        "pabee": strict_placements(score(path, "pabee")[layer - 1], right),
+        "deebert": strict_placements(-score(path, "deebert")[layer - 1], right),
+    }
+    at = {"protocol": "in-sample", "measure": "dis", "layer": layer}
+    for signal, (hard, easy) in placed.items():
+        row = one(strict.results, signal=signal, **at)
+        assert row.value == pytest.approx(100 * hard.mean())
+        assert row.std_err == pytest.approx(100 * np.sqrt(hard.var(ddof=1) / len(hard) + easy.var(ddof=1) / len(easy)))
+        assert row.low < row.value < row.high
+    assert one(strict.results, signal="pabee", **at).value < one(found.results, signal="pabee", **at).value - 1
+    pair = one(strict.pairs, signal_a="pabee", **at)
+    hard, easy = (first - second for first, second in zip(placed["pabee"], placed["deebert"], strict=True))
+    assert pair.difference == pytest.approx(100 * hard.mean())
+    assert pair.std_err == pytest.approx(100 * np.sqrt(hard.var(ddof=1) / len(hard) + easy.var(ddof=1) / len(easy)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"ties": "third"}, "ties must be half or strict"),
+        ({"thresholds": {"deebert": ["all"]}}, r'thresholds.deebert: "all" is for signals with integer thresholds'),
+        ({"thresholds": {"deebert": [float("nan")]}}, "found nan"),
+        ({"speed_ups": [2, 2.0000001]}, "speed_ups names something twice"),
+    ],
+)
+def test_questions_without_an_answer_are_refused(path, asked, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(path, ["deebert"], **asked)

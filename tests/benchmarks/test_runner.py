@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -182,6 +183,24 @@ def test_signals_are_checked_before_anything_is_written(suite, tmp_path, signals
     with pytest.raises(InputError, match=message):
         run_suite(replace(suite, signals=signals), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_all_thresholds_of_a_signal_that_has_no_end_of_them_are_refused(suite, tmp_path):
+    with pytest.raises(InputError, match=r'thresholds.deebert: "all" is for signals with integer thresholds'):
+        run_suite(replace(suite, thresholds={"deebert": ("all",)}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    plan_run(replace(suite, thresholds={"*": ("all",), "pabee": ("all",)}))
+
+
+def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite, tmp_path):
+    def split(out):
+        rows = RunFiles(out).results
+        return rows[(rows.measure == "dis") & (rows.signal == "pabee")].value, rows[rows.measure != "dis"].value
+
+    outcome = run_suite(replace(suite, ties="strict"), tmp_path / "out")
+    (half, others), (strict, others_again) = split(finished), split(outcome.path)
+    assert (strict.dropna() < half.dropna()).all()
+    np.testing.assert_array_equal(others, others_again)
 
 
 def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):

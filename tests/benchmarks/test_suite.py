@@ -53,6 +53,14 @@ def test_a_missing_key_is_named():
         ({"signals": "deebert"}, "signals must be a list"),
         ({"caches": ["x/a", "y/a"]}, "two caches share the name a"),
         ({"caches": ["a", "a"]}, "caches names something twice"),
+        ({"name": "."}, "name must be that of a folder of its own"),
+        ({"name": ".."}, "name must be that of a folder of its own"),
+        ({"speed_ups": [2.0, 2.0000001]}, "speed_ups names something twice, as results print it: 2, 2"),
+        ({"losses": [0.5, 0.50000001]}, "losses names something twice"),
+        ({"primary_speed_up": 2.0000001}, "primary_speed_up 2.0000001 and the speed-up 2.0 are both printed as 2"),
+        ({"speed_ups": [10**400]}, "speed_ups: a whole number of 401 digits is too large"),
+        ({"thresholds": {"deebert": [float("nan")]}}, "thresholds.deebert must be numbers.*found nan"),
+        ({"ties": "third"}, "ties must be half or strict, found 'third'"),
         ({"folds": 1}, "folds must be between 2 and 100"),
         ({"losses": [-1]}, "losses are points"),
         ({"thresholds": {"pabee": ["mean"]}}, "thresholds.pabee"),
@@ -112,6 +120,17 @@ def test_a_file_that_is_not_toml_is_refused(tmp_path):
     (tmp_path / "bad.toml").write_text("name = ")
     with pytest.raises(InputError, match=r"bad.toml is not a TOML file"):
         load_suite(tmp_path / "bad.toml")
+
+
+def test_a_number_with_more_digits_than_python_reads_is_refused(tmp_path):
+    (tmp_path / "long.toml").write_text(f"seed = {'9' * 5000}")
+    with pytest.raises(InputError, match=r"long.toml is not a TOML file: .*digits"):
+        load_suite(tmp_path / "long.toml")
+
+
+def test_ties_are_halved_unless_a_suite_says_otherwise():
+    assert (suite().ties, suite(ties="strict").ties) == ("half", "strict")
+    assert suite(ties="strict").to_json()["ties"] == "strict"
 
 
 def test_caches_of_ones_own_get_the_papers_questions():
