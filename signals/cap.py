@@ -45,4 +45,5 @@ class CAP(ExitSignal):
 
     def score(self, layer: Layer) -> Tensor:
         share = null_space_share(layer, center=self.center)
-        return torch.sigmoid(energy(layer, center=self.center) + self.alpha * share)
+        # Not torch.sigmoid: its last few samples of a batch may differ from the others in the last bit.
+        return 1.0 / (1.0 + torch.exp(-energy(layer, center=self.center) - self.alpha * share))
