@@ -7,11 +7,13 @@ the same shards.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -72,6 +74,8 @@ def collect(
         "batch_size": batch_size,
         "max_length": model.config.max_length,
         "texts_cut": tokens.cut,
+        # What keeps a collection from being resumed with other data.
+        "data_sha256": data_sha256(tokens),
     }
     with (
         CacheWriter(
@@ -105,6 +109,19 @@ def collect(
                 features=shard.features,
                 offset_norm=shard.offset_norm,
             )
+
+
+def data_sha256(tokens: Tokens) -> str:
+    """The sha256 of the split as the network reads it: ids, token types and labels of every row, in order."""
+    digest = hashlib.sha256()
+    for sequences in (tokens.ids, tokens.types or ()):
+        digest.update(np.array(len(sequences), dtype="<i8").tobytes())
+        for row in sequences:
+            # Lengths are part of it, or rows could trade tokens at their borders.
+            digest.update(np.array([len(row), *row], dtype="<i8").tobytes())
+    if tokens.labels is not None:
+        digest.update(tokens.labels.numpy().astype("<i8").tobytes())
+    return digest.hexdigest()
 
 
 def collect_rows(

@@ -1,6 +1,7 @@
 """Collecting: the cache holds what the network says, in order, however often and by however many it was written."""
 
 import contextlib
+import dataclasses
 import io
 import os
 import re
@@ -16,7 +17,7 @@ from exitbench.cli.app import main
 from exitbench.errors import InputError
 from exitbench.models import MultiExitModel, Tokens, load_examples, tokenize
 from exitbench.models.batches import Batch
-from exitbench.models.collecting import collect
+from exitbench.models.collecting import collect, data_sha256
 from tests.models.tiny import tiny_model, two_processes
 
 SST2 = TASKS["sst2"]
@@ -63,6 +64,42 @@ def test_the_cache_holds_what_the_network_says_one_row_at_a_time(
         torch.testing.assert_close(cache.offset_norms(m), norms, atol=1e-5, rtol=0)
 
 
+def test_the_hash_of_the_data_tells_every_change_of_it() -> None:
+    same = {"types": [[0, 0], [0]], "labels": torch.tensor([0, 1]), "pad_id": 1, "cut": 0}
+    told = [
+        Tokens(**{"ids": [[5, 6], [7]], **same, **change})
+        for change in (
+            {},
+            {"ids": [[5, 6], [8]]},
+            {"ids": [[5], [6, 7]], "types": [[0], [0, 0]]},
+            {"ids": [[7], [5, 6]], "types": [[0], [0, 0]]},
+            {"types": [[0, 1], [0]]},
+            {"types": None},
+            {"labels": torch.tensor([1, 0])},
+        )
+    ]
+    assert len({data_sha256(one) for one in told}) == len(told)
+    assert data_sha256(told[0]) == data_sha256(Tokens(**{"ids": ((5, 6), (7,)), **same}))
+
+
+def test_a_stopped_collection_does_not_go_on_with_other_data(exits: Path, reviews: Path, tmp_path: Path) -> None:
+    model = MultiExitModel.from_pretrained(exits)
+    tokens = dev_tokens(model, reviews)
+    assert tokens.labels is not None
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("exitbench.models.collecting.collect_rows", stop)
+        collect(model, tokens, SST2, "dev", tmp_path / "cache")
+    other = dataclasses.replace(tokens, labels=1 - tokens.labels)
+    with pytest.raises(InputError, match="cannot resume: data sha256 was"):
+        collect(model, other, SST2, "dev", tmp_path / "cache")
+    collect(model, tokens, SST2, "dev", tmp_path / "cache")
+    assert Cache(tmp_path / "cache").labels.tolist() == tokens.labels.tolist()
+
+
 def test_the_manifest_says_where_the_cache_comes_from(exits: Path, reviews: Path, tmp_path: Path) -> None:
     cache = collected(exits, reviews, tmp_path / "cache", name="tiny", provenance={"command": "c", "note": "n"})
     manifest = cache.manifest
@@ -74,7 +111,9 @@ def test_the_manifest_says_where_the_cache_comes_from(exits: Path, reviews: Path
     source = manifest.provenance
     assert (source.command, source.note, source.device, source.dtype) == ("c", "n", "cpu", "float32")
     assert {"torch", "transformers"} <= source.versions.keys()
-    assert dict(manifest.extra_provenance) == {"batch_size": 7, "max_length": 128, "texts_cut": 0}
+    facts = dict(manifest.extra_provenance)
+    assert re.fullmatch("[0-9a-f]{64}", str(facts.pop("data_sha256")))
+    assert facts == {"batch_size": 7, "max_length": 128, "texts_cut": 0}
     assert verify(tmp_path / "cache") == []
 
 
