@@ -85,6 +85,10 @@ def command(
         raise InputError("expected either --threshold, or --speed-up with --calibrate, found both")
     if speed_up is not None and calibrate is None:
         raise InputError("expected a cache of this model to read the threshold off (--calibrate), found none")
+    if speed_up is not None:
+        from benchmarks.threshold import question_of
+
+        question_of(speed_up, None)
     if out is not None and out.exists() and not force:
         raise InputError(f"{out} exists already; --force overwrites it")
     if out is not None and not out.parent.is_dir():
@@ -124,29 +128,17 @@ def _chosen_signal(
     written: str | None, stored: Path | None, directories: list[Path]
 ) -> tuple[ExitSignal, float | None]:
     """The signal named on the command line, or the one in a JSON file, with the threshold if the file has one."""
+    from exitbench.cli.registry import load
+    from exitbench.cli.signal_file import read_signal
     from exitbench.errors import InputError
-    from signals.registry import load_registry
 
     if (written is None) == (stored is None):
         raise InputError(f"expected either --signal or --signal-file, found {'neither' if written is None else 'both'}")
-    registry = load_registry(directories)
-    for path, error in registry.broken:
-        typer.echo(f"warning: {path}: {error}", err=True)
-    if stored is None:
-        assert written is not None
-        return registry.make(written), None
-    try:
-        content = json.loads(stored.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"expected a signal as JSON in {stored}, found {str(error.strerror).lower()}") from error
-    except ValueError as error:
-        raise InputError(f"expected a signal as JSON in {stored}, found: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"expected a JSON object in {stored}, found {type(content).__name__}")
-    if isinstance(content.get("signal"), dict):
-        # What `exitbench threshold --json` prints: the signal, its threshold, and what to expect of both.
-        return registry.from_json(content["signal"]), content.get("threshold")
-    return registry.from_json(content), None
+    registry = load(directories)
+    if stored is not None:
+        return read_signal(stored, registry)
+    assert written is not None
+    return registry.make(written), None
 
 
 def _calibrated(
@@ -156,6 +148,7 @@ def _calibrated(
     from benchmarks.calibration import calibrate
     from benchmarks.scoring import fitted
     from exitbench.cache import Cache
+    from exitbench.errors import InputError
     from exitbench.models.same_model import require_same_model
 
     cache = Cache(path)
@@ -165,6 +158,8 @@ def _calibrated(
         return (fitted(signal, cache) if signal.needs_fit else signal), threshold
     found = calibrate(cache, signal, speed_up)
     reading = found.reading
+    if reading.status != "ok" and reading.randomised is None:
+        raise InputError(f"no threshold gives speed-up {speed_up:g} on {cache.name}: {reading.reason}")
     beside = "" if reading.status == "ok" else f"; {reading.reason}"
     typer.echo(
         f"threshold {reading.threshold!r}: {reading.speed_up:.2f}x fewer layers on the {cache.rows} samples of "

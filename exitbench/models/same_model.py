@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.models.network import MultiExitModel
 
+FINGERPRINT = re.compile("[0-9a-f]{16}")
+"""What `MultiExitModel.fingerprint` gives; other revisions, such as a hub's commit, say nothing about these weights."""
+
 
 def require_same_model(model: MultiExitModel, cache: Cache) -> None:
-    """An InputError that says what differs unless the cache's heads are the model's, number by number.
+    """An InputError that says what differs unless the cache's heads are the model's, number by number,
+    and its fingerprint of all weights, where it has one.
 
     Names are not compared: a folder may be renamed, and two trainings of one recipe share theirs.
     """
@@ -32,4 +38,12 @@ def require_same_model(model: MultiExitModel, cache: Cache) -> None:
             raise InputError(
                 f"{cache.path}: expected a cache of this model, found another's: the {what} of the heads differ "
                 f"in {int(differs.sum())} of {model.depth} layers, first in layer {layer}, by up to {furthest:.3g}"
+            )
+    # Equal heads on different encoders: only the fingerprint tells.
+    if stored.revision and FINGERPRINT.fullmatch(stored.revision):
+        mine_now = model.fingerprint()
+        if mine_now != stored.revision:
+            raise InputError(
+                f"{cache.path}: expected a cache of this model, with the weights {mine_now}, found {stored.revision}: "
+                "the heads are equal, the encoder is not"
             )
