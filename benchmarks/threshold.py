@@ -159,12 +159,18 @@ def choice_among(candidates: Sequence[Sequence[PartResult]], default: int) -> Ch
 
 
 def check_reading(deployed: MergedReading, expected: MergedReading, question: Question) -> None:
-    """Raise InputError when a reading does not exist, misses the wanted speed-up, or saves nothing."""
+    """Raise InputError when a reading does not exist, misses the wanted speed-up, saves nothing, or needs no signal."""
     for reading in (deployed, expected):
         if reading.status != "ok":
             raise InputError(f"no threshold gives {question.at.replace('=', ' ')}: {reading.reason}")
     if question.kind == "loss" and float(deployed.tally.speed_up) == 1.0:
         raise InputError(f"no speed-up within a loss of {question.value:g} points: the first exits already lose more")
+    if not math.isfinite(deployed.threshold):
+        # At either end of the curve the score decides nothing, and JSON has no infinite numbers.
+        where = "no sample leaves early" if float(deployed.tally.speed_up) == 1.0 else "every sample leaves at once"
+        raise InputError(
+            f"no finite threshold gives {question.at.replace('=', ' ')}: there {where}, whatever its score"
+        )
     draws = expected.resampled.speed_up
     if np.isnan(draws).mean() > 0.05:
         raise InputError("too few samples: in one resample of twenty or more no threshold answers the question")
