@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from exitbench.cli.stopping import stopping
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from benchmarks.cost_file import Cost, Timing
     from exitbench.models.network import MultiExitModel
+    from signals.registry import Registry
 
 EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
 
 
+@stopping()
 def command(
+    context: typer.Context,
     model: Annotated[
         Path | None, typer.Option(help="A folder made by `exitbench train`; its sizes count.", show_default=False)
     ] = None,
@@ -59,7 +64,11 @@ def command(
     """
     from benchmarks.cost import Shape, counted_parameters, operations, parameters
     from benchmarks.cost_file import Cost, write_cost
+    from exitbench.cli.registry import load
 
+    if model is not None:
+        _refuse_sizes(context)
+    registry = load(signals_dir) if timed or signals_dir else None
     network = _loaded(model)
     if network is None:
         shape = Shape(layers, width, intermediate, length)
@@ -73,15 +82,26 @@ def command(
         table = counted_parameters(shape, counted[0], parameter_counts(network))
     timing = None
     if timed:
+        assert registry is not None
         wanted = {"length": length, "rounds": rounds, "batch_size": batch_size, "precision": precision}
         network = network or _random(shape, counted[0])
-        timing = _timing(network, signals or list(EIGHT), signals_dir or [], device, wanted)
+        timing = _timing(network, signals or list(EIGHT), registry, device, wanted)
     name = str(model) if model is not None else "random weights" if timed else "shape only"
     cost = Cost(name, shape, tuple(operations(shape, counted)), tuple(table), timing)
     _show(cost)
     if out is not None:
         for path in write_cost(out, cost):
             typer.echo(f"wrote {path}", err=True)
+
+
+def _refuse_sizes(context: typer.Context) -> None:
+    """An InputError for a size on the command line beside a model, which has its own."""
+    from exitbench.errors import InputError
+
+    for name in ("layers", "width", "intermediate", "classes"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InputError(f"expected either --model, whose sizes count, or --{name}, found both")
 
 
 def _loaded(folder: Path | None) -> MultiExitModel | None:
@@ -109,7 +129,7 @@ def _random(shape: Any, classes: int) -> MultiExitModel:
 
 
 def _timing(
-    network: MultiExitModel, written: list[str], directories: list[Path], device: str, wanted: dict[str, Any]
+    network: MultiExitModel, written: list[str], registry: Registry, device: str, wanted: dict[str, Any]
 ) -> Timing:
     """Every signal against the plain network, in plain values for the file."""
     import platform
@@ -122,12 +142,10 @@ def _timing(
     from exitbench.models.devices import library_versions, processes
     from exitbench.models.progress import ProgressBar
     from exitbench.models.timing import LEVEL, PLAIN, random_batch, time_signals
-    from signals.registry import load_registry
 
     limit = int(network.backbone.config.max_position_embeddings)
     if wanted["length"] > limit:
         raise InputError(f"expected --length of at most {limit} for this model, found {wanted['length']}")
-    registry = load_registry(directories)
     chosen = [one for text in written for one in registry.expand(text)]
     network.to(processes(device).device)
     batch = random_batch(network, wanted["batch_size"], wanted["length"])
@@ -188,6 +206,8 @@ def _show(cost: Cost) -> None:
 
 
 def _timing_table(timing: Timing) -> Table:
+    from rich.text import Text
+
     setting = timing.setting
     title = (
         f"Inference time with exits that nothing reaches: batches of {setting['batch_size']}, {setting['length']} "
@@ -196,7 +216,7 @@ def _timing_table(timing: Timing) -> Table:
     shown = _table(title, "signal", "ms a batch", "interval", "overhead %", "interval", "published")
     for one in timing.rows:
         shown.add_row(
-            one.signal,
+            Text(one.signal),
             f"{1e3 * one.seconds:.4g}",
             f"{1e3 * one.seconds_low:.4g}..{1e3 * one.seconds_high:.4g}",
             f"{one.overhead:+.1f}",
@@ -209,8 +229,9 @@ def _timing_table(timing: Timing) -> Table:
 def _table(title: str, *columns: str) -> Table:
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    made = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for number, column in enumerate(columns):
         made.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
     return made

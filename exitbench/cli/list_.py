@@ -47,13 +47,10 @@ def _rows(what: What, directories: list[Path]) -> list[dict[str, Any]]:
 
 
 def _signals(directories: list[Path]) -> list[dict[str, Any]]:
+    from exitbench.cli.registry import load
     from signals.catalogue import describe
-    from signals.registry import load_registry
 
-    registry = load_registry(directories)
-    for path, error in registry.broken:
-        typer.echo(f"warning: {path}: {error}", err=True)
-    return describe(registry)
+    return describe(load(directories))
 
 
 def _caches() -> list[dict[str, Any]]:

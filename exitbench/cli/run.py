@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.stopping import stopping
+
 if TYPE_CHECKING:
     from benchmarks.results import Row
     from benchmarks.suite import Suite
 
 
+@stopping("stopped; the same command goes on where this one was")
 def command(
     targets: Annotated[
         list[str] | None,
@@ -37,7 +40,9 @@ def command(
     ] = None,
     resamples: Annotated[int | None, typer.Option(help="Instead of the suite's resamples.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="Instead of the suite's seed.", show_default=False)] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.", show_default=False)] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one per core.", show_default=False)
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Where to; default: out/SUITE.", show_default=False)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a finished run.")] = False,
 ) -> None:
@@ -59,6 +64,7 @@ def command(
         os.environ.setdefault(library, "1")
     from dataclasses import replace
 
+    from exitbench.cli.registry import load
     from exitbench.errors import InputError
 
     changes: dict[str, object] = {}
@@ -77,6 +83,7 @@ def command(
         raise InputError(f"--out names one folder, found {len(suites)} suites to run")
     for suite in suites:
         suite.require_caches()
+    load(signals_dir)  # for its warnings; every process loads its own signals
 
     from benchmarks.runner import run_suite
     from reports.views import PAGE, write_views
@@ -98,7 +105,8 @@ def command(
         for failure in outcome.failures:
             typer.echo(f"failed: {failure.label}: {failure.reason}", err=True)
         typer.echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
-        write_views(outcome.path, jobs or os.cpu_count() or 1)
+        with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
+            write_views(outcome.path, jobs or os.cpu_count() or 1)
         typer.echo(f"report in {outcome.path / PAGE}")
         complete = complete and outcome.complete
     if not complete:
@@ -114,7 +122,9 @@ def suites_of(targets: list[str]) -> list[Suite]:
     for target in targets:
         fixture = FIXTURES / "caches" / target
         if Path(target).is_dir():
-            caches.append(Path(target))
+            path = Path(target)
+            # `.` and `..` have no name of their own; links keep theirs.
+            caches.append(path.resolve() if path.name in ("", "..") else path)
         elif target in known_suites() or target.endswith(".toml"):
             suites.append(load_suite(target))
         elif fixture.is_dir() and Path(target).name == target:
@@ -169,7 +179,7 @@ def summary(path: Path) -> None:
         table = Table(
             box=box.SIMPLE,
             pad_edge=False,
-            title=f"{facts['task']} · {facts['model']} · {facts['rows']} samples · {protocol}",
+            title=Text(f"{facts['task']} · {facts['model']} · {facts['rows']} samples · {protocol}"),
         )
         table.add_column("signal", overflow="fold")
         for name, _ in columns:

@@ -40,23 +40,22 @@ def command(
     writers = {".parquet": _write_parquet, ".npz": _write_npz}
     if out.suffix not in writers:
         raise InputError(f"--out must end in {' or '.join(writers)}, found {str(out)!r}")
-    if out.exists() and not force:
-        raise InputError(f"{out} exists already; --force overwrites it")
     if not out.parent.is_dir():
         raise InputError(f"{out}: the folder {out.parent} does not exist")
 
     from benchmarks.scoring import score
     from exitbench.cache import Cache
-    from signals.registry import load_registry
+    from exitbench.cli.registry import load
 
-    registry = load_registry(signals_dir or [])
-    for path, error in registry.broken:
-        typer.echo(f"warning: {path}: {error}", err=True)
+    registry = load(signals_dir)
     wanted = registry.make(signal)
     if wanted.needs_fit and fit_on is None:
         raise InputError(f"signal {wanted.text} learns from labelled samples: name a cache with --fit-on")
     source = Cache(cache)
-    scores = score(source, wanted, fit_on=None if fit_on is None else Cache(fit_on))
+    calibration = None if fit_on is None else Cache(fit_on)
+    if out.exists() and not force:  # after the inputs: --force would not help against a wrong name
+        raise InputError(f"{out} exists already; --force overwrites it")
+    scores = score(source, wanted, fit_on=calibration)
     partial = out.with_name(f".{out.name}.partial")
     try:
         writers[out.suffix](partial, source.ids, scores)

@@ -52,16 +52,15 @@ def command(
 
 def _subjects(signal: str, directories: list[Path]) -> list[tuple[str, ExitSignal | type[ExitSignal]]]:
     """What to check, with a title each: the signals of a file, one class, or one setting of it."""
+    from exitbench.cli.registry import load
     from exitbench.errors import InputError
-    from signals.registry import load_registry, signals_in
+    from signals.registry import signals_in
 
     if signal.endswith(".py"):
         if not Path(signal).is_file():
             raise InputError(f"expected a Python file with a signal, found none at {signal}")
         return [(found.name, found) for found in signals_in(signal)]
-    registry = load_registry(directories)
-    for path, error in registry.broken:
-        typer.echo(f"warning: {path}: {error}", err=True)
+    registry = load(directories)
     if "[" in signal:
         return [(one.text, one) for one in registry.expand(signal)]
     return [(signal, registry.get(signal))]

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.stopping import stopping
+
 if TYPE_CHECKING:
     from benchmarks.status import Estimate
     from benchmarks.threshold import Recommendation
 
 
+@stopping()
 def command(
     cache: Annotated[Path, typer.Argument(help="The cache's directory.", show_default=False)],
     signal: Annotated[
@@ -44,12 +47,12 @@ def command(
     """
     from benchmarks.threshold import question_of, recommend
     from exitbench.cache import Cache
-    from signals.registry import load_registry
+    from exitbench.cli.registry import load
 
     question_of(speed_up, max_loss)
     found = recommend(
         Cache(cache),
-        load_registry(signals_dir or []).expand(signal),
+        load(signals_dir).expand(signal),
         speed_up=speed_up,
         max_loss=max_loss,
         protocol=protocol,

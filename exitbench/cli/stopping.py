@@ -1,0 +1,21 @@
+"""Ctrl-C in a verb: one line that says what is left, and exit code 130."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+STOPPED = 130
+"""Exit code of a program that Ctrl-C ended, as shells have it."""
+
+
+@contextmanager
+def stopping(line: str = "stopped") -> Iterator[None]:
+    """Print ``line`` on standard error and leave with 130 when the block, or the function below it, is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(line, err=True)
+        raise typer.Exit(STOPPED) from None
