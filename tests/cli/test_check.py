@@ -17,7 +17,9 @@ import benchmarks.scoring
 from benchmarks.baseline import Move, read_baseline, write_baseline
 from benchmarks.checking import Checked, check_suite
 from benchmarks.delong import dis_estimate
-from benchmarks.suite import load_suite
+from benchmarks.ranking import Ranking
+from benchmarks.status import Estimate
+from benchmarks.suite import Ties, load_suite
 from exitbench.cache import Cache, CacheWriter, synthetic_cache
 from exitbench.cli.app import main
 from exitbench.cli.check import suites_of
@@ -153,7 +155,11 @@ def changed_constant(patch: pytest.MonkeyPatch) -> None:
 
 
 def another_tie_rule(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(benchmarks.measures, "dis_estimate", lambda ranking, layer: dis_estimate(ranking, layer, "strict"))
+    def strict(ranking: Ranking, layer: int, ties: Ties) -> Estimate:
+        assert ties == "half"
+        return dis_estimate(ranking, layer, "strict")
+
+    patch.setattr(benchmarks.measures, "dis_estimate", strict)
 
 
 def swapped_layers(patch: pytest.MonkeyPatch) -> None:
