@@ -11,6 +11,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -80,6 +81,11 @@ def digest(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
+def leave_ctrl_c_to_the_parent() -> None:
+    """A terminal sends Ctrl-C to all processes; only the first one answers it, and the others go with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class Workers:
     """``jobs`` processes kept over several stages, or this very process when ``jobs`` is 1."""
 
@@ -116,7 +122,7 @@ class Workers:
             for library in LIBRARIES:  # read by the children as they start: the processes are the parallelism
                 os.environ.setdefault(library, "1")
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, mp_context=context)
+            self._pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=leave_ctrl_c_to_the_parent)
         futures: dict[Future[Failure | None], Unit] = {self._pool.submit(perform, unit): unit for unit in units}
         outcomes: dict[Path, Failure | None] = {}
         for future in as_completed(futures):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,21 @@ from reports.verdict import Verdict, verdict_of
 
 EXPLORER_CHARACTERS = 1_200_000
 """How much JSON the explorers of a page may hold; packed, about a third of it counts towards the page."""
+
+
+def to_repeat(command: str) -> str:
+    """A command without what changes no result, so that the same results make the same page.
+
+    >>> to_repeat("exitbench run my-suite.toml --jobs 4 --seed 1 --out=here --force")
+    'exitbench run my-suite.toml --seed 1'
+    """
+    words, kept = iter(shlex.split(command)), []
+    for word in words:
+        if word in {"--jobs", "--out"}:
+            next(words, None)
+        elif word not in {"--force", "--debug"} and not word.startswith(("--jobs=", "--out=")):
+            kept.append(word)
+    return shlex.join(kept)
 
 
 @dataclass(frozen=True)
@@ -227,6 +243,7 @@ def page_text(views: Sequence[RunView]) -> str:
         "hint_of": cell_hint,
         "slug": slug,
     }
+    environment.filters["to_repeat"] = to_repeat
     return environment.get_template("page.html.j2").render(context)
 
 
