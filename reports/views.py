@@ -1,4 +1,4 @@
-"""Everything that is made from a finished run's result files: tables, figures, and the page, in that order.
+"""Everything that is made from a finished run's result files: tables, findings, figures, and the page, in that order.
 
 The page is taken away first and written last, so that a folder with a page has all its views.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.executor import Failure, Workers, progress_bar
 from reports.csv_table import csv_text
 from reports.figures import draw, figures_of
+from reports.findings import findings
 from reports.latex import latex
 from reports.markdown import markdown
 from reports.page import write_page
@@ -19,7 +20,7 @@ from reports.run import Run
 from reports.table import Table
 from reports.tables import tables_of
 
-PAGE = "report.html"
+PAGE, FINDINGS = "report.html", "findings.md"
 TABLES, FIGURES, UNFINISHED = "tables", "figures", ".views"
 SPELLINGS = {"csv": csv_text, "md": markdown, "tex": latex}
 
@@ -43,16 +44,27 @@ class FigureUnit:
 def write_views(run_dir: Path, jobs: int = 1) -> None:
     """Write ``tables/``, ``figures/`` and ``report.html`` into a run's folder, in place of what was there.
 
+    A run that compares CAP with energy and entropy also gets ``findings.md``.
     Raises InputError when the folder holds no run, RuntimeError when a figure could not be drawn (the other views are
     there by then, without a page).
     """
     run = Run(run_dir)
     (run_dir / PAGE).unlink(missing_ok=True)
     write_tables(tables_of(run), run_dir / TABLES)
+    write_findings(run)
     failures = write_figures(run, jobs)
     if failures:
         raise RuntimeError("; ".join(f"{failure.label}: {failure.reason}" for failure in failures))
     write_page([run_dir], run_dir / PAGE)
+
+
+def write_findings(run: Run) -> None:
+    """Write the findings, or take away old ones where the run has none."""
+    text = findings(run)
+    if text is None:
+        (run.path / FINDINGS).unlink(missing_ok=True)
+    else:
+        (run.path / FINDINGS).write_bytes(text.encode())
 
 
 def write_tables(tables: list[Table], folder: Path) -> None:
