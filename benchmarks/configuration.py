@@ -31,7 +31,7 @@ from benchmarks.weighted_curve import (
     Weights,
     gather,
     listed_points,
-    marks_within_loss,
+    marks_within_losses,
     nearest_marks,
     reached_tally,
     resampled_exits,
@@ -204,15 +204,17 @@ def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions)
     index = nearest_marks(weighted.train, wanted)
     position = {speed_up: row for row, speed_up in enumerate(asked)}
     final = curves.draws.final(part.train_side, part.train, curves.whole(part.variant, part.train_side).outcomes)
-    score = weighted.train.score(measure)
+    losses = [float(one.value) for one in questions.readings if one.kind == "loss"]
+    within = iter(marks_within_losses(weighted.train, measure, final.score(measure), losses, ROUNDING))
     readings: dict[str, PartReading] = {}
     for question in questions.readings:
         if question.kind == "speed_up":
             rows = index[position[float(question.value)]]
             readings[question.at] = _at_speed_up(train, test, float(question.value), gather(weighted.test, rows))
         elif question.kind == "loss":
-            marks = marks_within_loss(score, final.score(measure), float(question.value), ROUNDING)
-            readings[question.at] = _within_loss(train, test, float(question.value), measure, weighted.test, marks)
+            readings[question.at] = _within_loss(
+                train, test, float(question.value), measure, weighted.test, next(within)
+            )
         else:
             threshold = threshold_of(question.value, curves.whole(part.variant, "test").scores)
             whole = curves.whole(part.variant, "test")

@@ -18,6 +18,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.context import BaseContext, ForkServerContext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +28,9 @@ from exitbench.errors import InputError
 DONE = "done.json"
 LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """Where the libraries below numpy and torch look for their number of threads."""
+
+LOADED_ONCE = ("benchmarks.stage_scores", "benchmarks.stage_measures", "benchmarks.stage_pairs")
+"""What every worker needs. Where the system can fork, one process loads it and the workers are copies of that one."""
 
 
 class Unit(Protocol):
@@ -86,6 +91,27 @@ def leave_ctrl_c_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def processes() -> BaseContext:
+    """How worker processes are made: copies of one that has loaded the libraries, or fresh ones where that cannot be."""
+    for library in LIBRARIES:  # read by the children as they start: the processes are the parallelism
+        os.environ.setdefault(library, "1")
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(LOADED_ONCE))
+    return context
+
+
+def load_ahead(jobs: int) -> None:
+    """Before numpy is loaded: one thread per process from here on, and begin to load what workers need.
+
+    That goes on while this process loads its own libraries.
+    """
+    context = processes()
+    if jobs > 1 and isinstance(context, ForkServerContext):
+        forkserver.ensure_running()
+
+
 class Workers:
     """``jobs`` processes kept over several stages, or this very process when ``jobs`` is 1."""
 
@@ -119,10 +145,7 @@ class Workers:
 
     def _in_pool(self, units: Sequence[Unit], finished: Callable[[Unit], None]) -> dict[Path, Failure | None]:
         if self._pool is None:
-            for library in LIBRARIES:  # read by the children as they start: the processes are the parallelism
-                os.environ.setdefault(library, "1")
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=leave_ctrl_c_to_the_parent)
+            self._pool = ProcessPoolExecutor(self.jobs, processes(), leave_ctrl_c_to_the_parent)
         futures: dict[Future[Failure | None], Unit] = {self._pool.submit(perform, unit): unit for unit in units}
         outcomes: dict[Path, Failure | None] = {}
         for future in as_completed(futures):

@@ -25,7 +25,7 @@ def interval(value: float, resampled: ArrayLike, n: int, level: float = 0.95) ->
     found = draws[~np.isnan(draws)]
     if len(found) < 2:
         return Estimate(value, NAN, NAN, NAN, n, "unreliable", "no resample has this reading")
-    low, high = np.quantile(found, [0.5 - level / 2, 0.5 + level / 2])
+    low, high = middle_part(found, level)
     std_err = float(found.std(ddof=1)) if np.ptp(found) > 0 else 0.0
     estimate = Estimate(float(value), float(low), float(high), std_err, n)
     if std_err == 0.0:
@@ -34,6 +34,23 @@ def interval(value: float, resampled: ArrayLike, n: int, level: float = 0.95) ->
     if missing > 0.05 * len(draws):
         return _unreliable(estimate, f"{missing} of {len(draws)} resamples do not have this reading")
     return estimate
+
+
+def middle_part(values: NDArray[np.float64], level: float) -> tuple[float, float]:
+    """Where the middle ``level`` of the values begins and ends, linear between neighbours.
+
+    The same as ``np.quantile``, which spends ten times as long on finding out what it was given: a run asks for
+    thousands of these.
+    """
+    last = len(values) - 1
+    places = [(0.5 - level / 2) * last, (0.5 + level / 2) * last]
+    below = [min(int(place), last - 1) for place in places]
+    ranked = np.partition(values, [below[0], below[0] + 1, below[1], below[1] + 1])
+    low, high = (
+        float(ranked[rank] + (ranked[rank + 1] - ranked[rank]) * (place - rank))
+        for rank, place in zip(below, places, strict=True)
+    )
+    return low, high
 
 
 def _unreliable(estimate: Estimate, reason: str) -> Estimate:
@@ -53,7 +70,7 @@ def difference(a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLik
     if np.isnan(p_value):
         reason = "the difference has no variance but is not zero"
         return Difference(a - b, NAN, NAN, std_err, NAN, "undefined", reason)
-    low, high = np.quantile(apart, [0.5 - level / 2, 0.5 + level / 2])
+    low, high = middle_part(apart, level)
     return Difference(a - b, float(low), float(high), std_err, p_value)
 
 

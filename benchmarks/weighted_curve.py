@@ -14,6 +14,7 @@ results do not depend on the order of summation, on threads, or on the order of 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,7 @@ from scipy.sparse import csr_array
 from benchmarks.curve import Curve
 from benchmarks.rates import RateTally
 from benchmarks.scores import SignalScores
-from benchmarks.task_score import Outcomes, Tally
+from benchmarks.task_score import Measure, Outcomes, Tally
 from exitbench.errors import InputError
 
 ALL_POINTS = 1200
@@ -42,6 +43,9 @@ Weights = NDArray[np.float32]
 """How often each sample is drawn in each resample, [samples, resamples]."""
 
 LARGEST_EXACT = 1 << 24
+
+SEARCHED = 64
+"""Marks looked at together for the first one whose score has fallen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +131,7 @@ def weighted_sums(
         entries = (change[counted].astype(np.float32), columns[counted], ends)
         sums: NDArray[np.float32] = csr_array(entries, shape=(len(marks), len(drawn.weights))) @ drawn.weights
         sums[0] += first
-        found.append(np.cumsum(sums, axis=0, out=sums))
+        found.append(running(sums))
     return found, at_start[len(worths) :]
 
 
@@ -172,16 +176,40 @@ def without(whole: Tally, part: Tally) -> Tally:
     return Tally(**left)
 
 
+def running(sums: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Running sums along the first axis, in place.
+
+    In blocks of about the root of the length: whole rows are added a few dozen times, where ``cumsum`` goes down the
+    columns one number at a time and takes eight times as long. Whole numbers, so the order does not show.
+    """
+    step = max(math.isqrt(len(sums)), 1)
+    for row in range(1, step):
+        later = sums[row::step]
+        later += sums[row - 1 :: step][: len(later)]
+    for start in range(step, len(sums), step):
+        sums[start : start + step] += sums[start - 1]
+    return sums
+
+
+def some_marks(tally: Tally, marks: slice) -> Tally:
+    """The sums at some of the marks, float64: scores that are compared are not rounded before."""
+    changed = {
+        name: sums[marks].astype(np.float64) if np.ndim(sums) == 2 else sums
+        for name, sums in ((field.name, getattr(tally, field.name)) for field in dataclasses.fields(Tally))
+    }
+    return Tally(**changed)
+
+
 def gather(tally: Tally, index: NDArray[np.int64]) -> Tally:
     """One mark per resample: ``index`` [..., resamples] into the marks gives sums of that shape, float64."""
-    columns = np.arange(index.shape[-1])
+    place = index * index.shape[-1] + np.arange(index.shape[-1])
     found: dict[str, Any] = {}
     for field in dataclasses.fields(Tally):
         sums = getattr(tally, field.name)
         if field.name == "depth" or sums is None:
             found[field.name] = sums
         else:
-            taken = np.broadcast_to(sums, index.shape) if np.ndim(sums) == 1 else sums[index, columns]
+            taken = np.broadcast_to(sums, index.shape) if np.ndim(sums) == 1 else sums.ravel().take(place)
             found[field.name] = taken.astype(np.float64)
     return Tally(**found)
 
@@ -189,29 +217,44 @@ def gather(tally: Tally, index: NDArray[np.int64]) -> Tally:
 def nearest_marks(tally: Tally, speed_ups: NDArray[np.float64]) -> NDArray[np.int64]:
     """The mark with the speed-up nearest to each one wanted, the faster of two equally near, [wanted, resamples]."""
     marks, resamples = tally.layers.shape
-    wanted = tally.depth * np.asarray(tally.samples, dtype=np.float64) / speed_ups[:, None]
-    # All resamples in one search: their sums, turned to rise, stand one after another, each shifted past the last.
-    shift = np.arange(resamples) * (2.0 * tally.depth * (float(np.max(tally.samples)) + 1))
-    rising = (shift - tally.layers).T.ravel()
-    found = np.searchsorted(rising, (shift - wanted).T.ravel()).reshape(resamples, -1)
-    enough = np.clip(found - np.arange(resamples)[:, None] * marks, 0, marks).T
-    faster = np.minimum(enough, marks - 1)
+    drawn = np.asarray(tally.samples, dtype=np.float64)
+    wanted = tally.depth * drawn / speed_ups[:, None]
+    layers = np.ascontiguousarray(tally.layers).ravel()
+    # Halving in all resamples at once: ``place`` is before or at the first mark whose sum is not above the wanted one.
+    place = np.broadcast_to(np.arange(resamples), wanted.shape).copy()
+    left = marks
+    while left > 1:
+        half = left // 2
+        place += (half * resamples) * (layers.take(place + (half - 1) * resamples) > wanted)
+        left -= half
+    faster = place // resamples
+    faster += (layers.take(place) > wanted) & (faster < marks - 1)
     slower = np.maximum(faster - 1, 0)
-    speed = gather(tally, faster).speed_up
-    before = gather(tally, slower).speed_up
+    columns = np.arange(resamples)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a resample that drew no sample
+        speed, before = (tally.depth * drawn / layers.take(one * resamples + columns) for one in (faster, slower))
     target = speed_ups[:, None]
     return np.asarray(np.where(np.abs(target - before) < np.abs(speed - target), slower, faster))
 
 
-def marks_within_loss(
-    score: NDArray[np.float64], final: NDArray[np.float64], loss: float, rounding: float
+def marks_within_losses(
+    tally: Tally, measure: Measure, final: NDArray[np.float64], losses: Sequence[float], rounding: float
 ) -> NDArray[np.int64]:
-    """Coming from full depth, the last mark before the score first falls by more than ``loss``; -1 for none.
+    """Coming from full depth, the last mark before the score first falls by more than each loss; -1 for none.
 
-    ``score`` is [marks, resamples], the last layer's ``final`` [resamples]; the result is [resamples].
+    ``tally`` is [marks, resamples], the last layer's score ``final`` [resamples]; the result is [losses, resamples].
     """
-    fallen = score < final - loss - rounding
-    first = np.where(fallen.any(axis=0), fallen.argmax(axis=0), len(fallen))
+    marks = len(tally.layers)
+    least = final - np.array(losses)[:, None] - rounding
+    first = np.full(least.shape, marks)
+    for start in range(0, marks, SEARCHED):  # many scores fall early: the rest need not be computed
+        score = some_marks(tally, slice(start, start + SEARCHED)).score(measure)
+        for found, bar in zip(first, least, strict=True):
+            fallen = score < bar
+            here = np.where(fallen.any(axis=0), start + fallen.argmax(axis=0), marks)
+            np.minimum(found, here, out=found)
+        if first.max(initial=0) < marks:
+            break
     return np.asarray(first - 1, dtype=np.int64)
 
 

@@ -131,6 +131,18 @@ def draw(run_dir: Path, name: str, folder: Path) -> None:
         temporary.replace(folder / f"{name}.{ending}")
 
 
+def lay_out(drawing: Drawing) -> None:
+    """Put the panels where they belong, once: left to itself, every saving lays out twice and draws twice.
+
+    Within an ``rc_context``, since matplotlib asks the setting again after each saving.
+    """
+    engine = drawing.get_layout_engine()
+    if engine is not None:
+        engine.execute(drawing)
+        mpl.rcParams["figure.constrained_layout.use"] = False
+        drawing.set_layout_engine(None)
+
+
 def render(run: Run, figure: Figure) -> tuple[bytes, bytes]:
     """A figure as SVG and PNG; neither holds a date."""
     theme = sns.axes_style("ticks") | SETTINGS | {"svg.hashsalt": figure.name}
@@ -140,8 +152,8 @@ def render(run: Run, figure: Figure) -> tuple[bytes, bytes]:
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         drawing = KINDS[figure.spec.kind](run, figure.spec)
         try:
+            lay_out(drawing)
             drawing.savefig(svg, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-            drawing.set_layout_engine("none")  # the panels stay where they are now
             dots = min(150.0, MOST_PIXELS / max(drawing.get_size_inches()))
             drawing.savefig(png, format="png", dpi=dots, metadata={"Software": None})
         finally:

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import torch
-from scipy.optimize import brentq
 from torch import Tensor
 
 from exitbench.errors import InputError
@@ -105,4 +104,6 @@ def fitted_temperature(layer: Layer, labels: Tensor) -> float:
         return COLDEST
     if at_high >= 0.0:
         return HOTTEST
+    from scipy.optimize import brentq  # half a second to load, and only a fit needs it
+
     return math.exp(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))

@@ -16,6 +16,7 @@ import re
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from exitbench.errors import InputError, did_you_mean
@@ -100,6 +101,7 @@ class Parameter:
         )
 
 
+@lru_cache(maxsize=1024)  # a run asks hundreds of times for the same classes, and reading annotations is slow
 def parameters(signal: type[ExitSignal]) -> tuple[Parameter, ...]:
     """The parameters of a signal class, in the order they are written; learned values are none of them."""
     types = typing.get_type_hints(signal)

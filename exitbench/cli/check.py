@@ -58,19 +58,17 @@ def command(
 
     `exitbench check my-suite.toml --signals-dir my-signals --update`
     """
-    from benchmarks.executor import LIBRARIES
+    from benchmarks.executor import load_ahead
 
-    for library in LIBRARIES:  # before numpy is loaded: the processes are the parallelism
-        os.environ.setdefault(library, "1")
+    jobs = (os.cpu_count() or 1) if jobs is None else jobs
+    load_ahead(jobs)
     wanted = suites_of(suite, baseline)
 
     from benchmarks.checking import check_suite
     from exitbench.cli.check_formats import FORMATS, markdown
 
-    processes = jobs if jobs is not None else os.cpu_count() or 1
     outcomes = [
-        check_suite(one, file, directories=signals_dir or (), jobs=processes, must_exist=not update)
-        for one, file in wanted
+        check_suite(one, file, directories=signals_dir or (), jobs=jobs, must_exist=not update) for one, file in wanted
     ]
     typer.echo(FORMATS[format_](outcomes))
     summary = os.environ.get("GITHUB_STEP_SUMMARY")

@@ -58,10 +58,10 @@ def command(
 
     `exitbench run my-suite.toml --jobs 4`
     """
-    from benchmarks.executor import LIBRARIES
+    from benchmarks.executor import load_ahead
 
-    for library in LIBRARIES:  # before numpy is loaded: the processes are the parallelism
-        os.environ.setdefault(library, "1")
+    jobs = jobs or os.cpu_count() or 1
+    load_ahead(jobs)
     from dataclasses import replace
 
     from exitbench.cli.registry import load
@@ -96,7 +96,7 @@ def command(
         outcome = run_suite(
             suite,
             folder,
-            jobs=jobs or os.cpu_count() or 1,
+            jobs=jobs,
             directories=signals_dir or (),
             force=force,
             command=" ".join(["exitbench", *sys.argv[1:]]),
@@ -106,7 +106,7 @@ def command(
             typer.echo(f"failed: {failure.label}: {failure.reason}", err=True)
         typer.echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
         with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
-            write_views(outcome.path, jobs or os.cpu_count() or 1)
+            write_views(outcome.path, jobs)
         typer.echo(f"report in {outcome.path / PAGE}")
         complete = complete and outcome.complete
     if not complete:

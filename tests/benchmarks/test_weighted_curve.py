@@ -15,7 +15,7 @@ from benchmarks.weighted_curve import (
     Drawn,
     gather,
     listed_points,
-    marks_within_loss,
+    marks_within_losses,
     nearest_marks,
     reached_tally,
     weighted_rates,
@@ -82,15 +82,16 @@ def test_readings_of_a_resample_are_the_readings_of_its_samples_written_out(seed
     sums = weighted_tally(curve, curve.events.ends, Drawn.of(weights))
     index = nearest_marks(sums, np.array([1.3, 2.0]))
     final = gather(sums, np.zeros(B, dtype=np.int64)).score("accuracy")
-    lost = marks_within_loss(sums.score("accuracy"), final, 10.0, ROUNDING)
+    lost, least = marks_within_losses(sums, "accuracy", final, [10.0, 3.0], ROUNDING)
     for column in range(B):
         if not weights[:, column].any():
             continue
         written = trade_off_curve(*drawn(case, weights, column))
         for row, speed_up in enumerate((1.3, 2.0)):
             assert gather(sums, index).speed_up[row, column] == pytest.approx(matched(written, speed_up).speed_up)
-        reading = within_loss(written, 10.0, "accuracy")
-        assert gather(sums, lost).speed_up[column] == pytest.approx(reading.speed_up)
+        for loss, marks in ((10.0, lost), (3.0, least)):
+            reading = within_loss(written, loss, "accuracy")
+            assert gather(sums, marks).speed_up[column] == pytest.approx(reading.speed_up)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
