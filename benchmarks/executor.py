@@ -92,7 +92,7 @@ def leave_ctrl_c_to_the_parent() -> None:
 
 
 def processes() -> BaseContext:
-    """How worker processes are made: copies of one that has loaded the libraries, or fresh ones where that cannot be."""
+    """How worker processes are made: as copies of one that has loaded the libraries, or fresh where that cannot be."""
     for library in LIBRARIES:  # read by the children as they start: the processes are the parallelism
         os.environ.setdefault(library, "1")
     if "forkserver" not in multiprocessing.get_all_start_methods():

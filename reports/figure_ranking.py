@@ -51,7 +51,7 @@ def draw_dis(run: Run, spec: FigureSpec) -> Drawing:
         axes.set_yticks(np.arange(len(names)) + 0.5, [] if number % across else names)
         if number % across == across - 1:
             bar = drawing.colorbar(mesh, ax=axes, label="DIS")
-            bar.outline.set_visible(False)  # type: ignore[operator]
+            bar.outline.set_visible(False)
         axes.set_title(shortened(run.task_title(cache), 40))
         axes.set_xlabel("Layer")
     return drawing
