@@ -16,8 +16,8 @@ import re
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from exitbench.errors import InputError, did_you_mean
 
@@ -101,9 +101,18 @@ class Parameter:
         )
 
 
-@lru_cache(maxsize=1024)  # a run asks hundreds of times for the same classes, and reading annotations is slow
+_known_parameters: WeakKeyDictionary[type, tuple[Parameter, ...]] = WeakKeyDictionary()
+"""A run asks hundreds of times for the same classes, and reading annotations is slow."""
+
+
 def parameters(signal: type[ExitSignal]) -> tuple[Parameter, ...]:
     """The parameters of a signal class, in the order they are written; learned values are none of them."""
+    if signal not in _known_parameters:
+        _known_parameters[signal] = _read_parameters(signal)
+    return _known_parameters[signal]
+
+
+def _read_parameters(signal: type[ExitSignal]) -> tuple[Parameter, ...]:
     types = typing.get_type_hints(signal)
     return tuple(
         Parameter(
