@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,61 @@ from benchmarks.ranking import Ranking
 from benchmarks.rates import rates_everywhere
 from benchmarks.replay import exit_layers
 from benchmarks.scores import SignalScores
-from benchmarks.speed.ratios import Ratio, ratio, seconds
+from benchmarks.speed.ratios import Measured, Ratio, ratio
+from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
 from benchmarks.task_score import Outcomes, tally_at
 from benchmarks.weighted_curve import (
     Drawn,
     gather,
     listed_points,
-    marks_within_loss,
+    marks_within_losses,
     nearest_marks,
     weighted_rates,
     weighted_tally,
 )
 
-SAMPLES, DEPTH, SIGNALS, CONFIGURATIONS = 9_815, 12, 8, 21
+SAMPLES, DEPTH, SIGNALS = 9_815, 12, 8
 SPEED_UPS = (2.0, 3.0, 4.0)
-RESAMPLES = 1000
+RESAMPLES, REPLAYED = 1000, 20
+
+RANKINGS = SpeedRow(
+    "rankings",
+    "`sklearn.metrics.roc_auc_score` in a loop / DIS with ties, AURC and DeLong errors together",
+    "higher",
+    goal=8.0,
+)
+CURVE = SpeedRow(
+    "curve",
+    "25 thresholds evaluated one by one in numpy / the exact trade-off curve at all operating points",
+    "higher",
+    goal=1.0,
+)
+BOOTSTRAP = SpeedRow(
+    "bootstrap",
+    "replay of 1000 resamples one by one / all matched readings of 1000 paired resamples at once",
+    "higher",
+    goal=50.0,
+)
+EVERYTHING = SpeedRow(
+    "all-measures",
+    "rankings, curve, rates and 1000 resamples of 8 signals / sorting the scores of every layer once",
+    "lower",
+)
+GROWTH = {
+    what: SpeedRow(f"growth-{what}", f"time(4n) / time(n), {what}", "lower", goal=5.0)
+    for what in ("rankings", "curve", "rates", "resamples")
+}
+TOPIC = Topic(
+    "Measures",
+    f"""
+The mathematics at MNLI's size, {SAMPLES:,} samples and {DEPTH} layers, on made-up scores with a few ties.
+`rankings`: {SIGNALS} signals at {DEPTH - 1} layers; one sort of each layer serves all measures. `curve`: exit
+events come from the running extreme over layers, one sort and running sums give every operating point.
+`bootstrap`: resamples are weights on the sorted events, so nothing is sorted again; {REPLAYED} resamples are
+replayed and scaled up to 1000.
+""",
+    (RANKINGS, CURVE, BOOTSTRAP, EVERYTHING, *GROWTH.values()),
+)
 
 
 def made(samples: int = SAMPLES, seed: int = 0) -> tuple[SignalScores, Outcomes]:
@@ -73,19 +113,11 @@ def read_everything(curve: Curve, drawn: Drawn) -> None:
     gather(sums, index)
     weighted_rates(curve.scores, curve.outcomes, curve.thresholds[points], index[-1], drawn)
     final = gather(sums, np.zeros(index.shape[1], dtype=np.int64)).score("accuracy")
-    for loss in (0.5, 1.0):
-        gather(sums, marks_within_loss(sums.score("accuracy"), final, loss, ROUNDING))
+    for marks in marks_within_losses(sums, "accuracy", final, (0.5, 1.0), ROUNDING):
+        gather(sums, marks)
 
 
-def report(benchmark: Any, capsys: pytest.CaptureFixture[str], what: str, found: Ratio, goal: str) -> None:
-    benchmark.extra_info.update(what=what, ratio=round(found.value, 2), goal=goal)
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\n{what}: {found.value:.2f} (goal {goal}; {1e3 * found.slow:.1f} ms over {1e3 * found.fast:.1f} ms)\n"
-        )
-
-
-def test_rankings_against_scikit_learns_auroc_alone(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rankings_against_scikit_learns_auroc_alone(record_ratio: RecordOne) -> None:
     rng = np.random.default_rng(0)
     right = made()[1].correct[:-1]
     certainties = [rng.normal(size=right.shape) + right for _ in range(SIGNALS)]
@@ -96,13 +128,13 @@ def test_rankings_against_scikit_learns_auroc_alone(benchmark: Any, capsys: pyte
             for layer in range(DEPTH - 1):
                 roc_auc_score(right[layer], certainty[layer])
 
-    found = ratio(one_by_one, lambda: rank_everything(certainties, right), rounds=5)
-    benchmark.pedantic(rank_everything, args=(certainties, right), rounds=3)
-    report(benchmark, capsys, "sklearn AUROC in a loop / DIS, ties, AURC and DeLong", found, ">= 8")
-    assert found.value >= 8
+    def compare() -> Measured:
+        return ratio(one_by_one, lambda: rank_everything(certainties, right), rounds=5).measured()
+
+    record_ratio(RANKINGS, compare)
 
 
-def test_the_whole_curve_against_25_thresholds(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_curve_against_25_thresholds(record_ratio: RecordOne) -> None:
     scores, outcomes = made()
     grid = np.quantile(scores.values, np.linspace(0.01, 0.99, 25))
 
@@ -111,20 +143,19 @@ def test_the_whole_curve_against_25_thresholds(benchmark: Any, capsys: pytest.Ca
         for threshold in grid:
             tally_at(exit_layers(fresh, float(threshold)), outcomes)
 
-    found = ratio(one_by_one, lambda: whole_curve(scores, outcomes), rounds=11)
-    benchmark.pedantic(whole_curve, args=(scores, outcomes), rounds=5)
-    report(benchmark, capsys, "25 thresholds one by one / the exact curve", found, "> 1")
-    assert found.value > 1
+    def compare() -> Measured:
+        return ratio(one_by_one, lambda: whole_curve(scores, outcomes), rounds=11).measured()
+
+    record_ratio(CURVE, compare)
 
 
-def test_resamples_against_replaying_each(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resamples_against_replaying_each(record_ratio: RecordOne) -> None:
     scores, outcomes = made()
     curve, drawn = whole_curve(scores, outcomes), weights_for(SAMPLES)
     weights = poisson_weights(np.arange(SAMPLES), 0, RESAMPLES)
-    replayed = 20
 
     def replay_each() -> None:
-        for number in range(replayed):
+        for number in range(REPLAYED):
             rows = np.repeat(np.arange(SAMPLES), weights[:, number])
             written_out = trade_off_curve(scores.take(rows), outcomes.take(rows))
             for speed_up in SPEED_UPS:
@@ -134,15 +165,15 @@ def test_resamples_against_replaying_each(benchmark: Any, capsys: pytest.Capture
         sums = weighted_tally(curve, curve.events.ends[listed_points(curve, SPEED_UPS)], drawn)
         gather(sums, nearest_marks(sums, np.array(SPEED_UPS)))
 
-    part = ratio(replay_each, weigh_all, rounds=5)
-    found = Ratio(part.slow * RESAMPLES / replayed, part.fast)
-    benchmark.pedantic(weigh_all, rounds=3)
-    report(benchmark, capsys, f"replay of 1000 resamples ({replayed} timed) / weights on sorted events", found, ">= 50")
-    assert found.value >= 50
+    def compare() -> Measured:
+        part = ratio(replay_each, weigh_all, rounds=5)
+        return Ratio(part.first * RESAMPLES / REPLAYED, part.second).measured(f"{REPLAYED} replayed, scaled up")
+
+    record_ratio(BOOTSTRAP, compare)
 
 
-def test_everything_at_mnli_size_takes_single_seconds(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    cases = [made(seed=seed) for seed in range(CONFIGURATIONS)]
+def test_everything_against_one_sort_of_every_layer(record_ratio: RecordOne) -> None:
+    cases = [made(seed=seed) for seed in range(SIGNALS)]
 
     def everything() -> None:
         drawn = weights_for(SAMPLES)
@@ -152,17 +183,16 @@ def test_everything_at_mnli_size_takes_single_seconds(benchmark: Any, capsys: py
             rates_everywhere(curve)
             read_everything(curve, drawn)
 
-    taken = benchmark.pedantic(lambda: seconds(everything), rounds=1)
-    with capsys.disabled():
-        sys.stdout.write(f"\n21 configurations, all measures, 1000 resamples: {taken:.1f} processor seconds\n")
-    assert taken < 10
+    def sort_each() -> None:
+        for scores, _ in cases:
+            np.argsort(scores.values, axis=1)
+
+    record_ratio(EVERYTHING, lambda: ratio(everything, sort_each, rounds=3).measured())
 
 
-@pytest.mark.parametrize("what", ["rankings", "curve", "rates", "resamples"])
-def test_four_times_the_samples_take_less_than_five_times_as_long(
-    what: str, benchmark: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def work(samples: int) -> Any:
+@pytest.mark.parametrize("what", GROWTH)
+def test_four_times_the_samples_take_less_than_five_times_as_long(what: str, record_ratio: RecordOne) -> None:
+    def work(samples: int) -> Callable[[], object]:
         scores, outcomes = made(samples)
         curve, drawn = whole_curve(scores, outcomes), weights_for(samples, 200)
         return {
@@ -173,7 +203,4 @@ def test_four_times_the_samples_take_less_than_five_times_as_long(
         }[what]
 
     large, small = work(4 * SAMPLES), work(SAMPLES)
-    found = ratio(large, small, rounds=7)
-    benchmark.pedantic(small, rounds=3)
-    report(benchmark, capsys, f"time(4n) / time(n), {what}", found, "< 5")
-    assert found.value < 5
+    record_ratio(GROWTH[what], lambda: ratio(large, small, rounds=7).measured())

@@ -1,0 +1,1 @@
+"""Speed as ratios inside one run, each beside its goal: ``tox -e speed``; ``docs/performance.md`` has the answers."""

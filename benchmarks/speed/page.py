@@ -1,0 +1,147 @@
+"""The table at the end of a speed run, and ``docs/performance.md``, wholly made from the committed ratios."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.speed.committed import Committed, read_committed
+from benchmarks.speed.ratios import Measured
+from benchmarks.speed.rows import MARGIN, PAST_GOAL, SpeedRow, Topic, topics
+
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+
+TOP = """\
+# Performance
+
+Comparing signals from a cache is only convincing if it is practically free. The limits are physical: one pass over
+the bytes that a signal must read, one sort per signal and layer. This page says how near to them exitbench is.
+
+Every number is a *ratio* of two times measured in one run on one machine, so it says something about other machines
+too: the two sides take turns, several rounds each, and their medians are compared. Times are processor time of one
+thread unless a row says *by the clock*. The goals were set beforehand; one that is missed is shown as missed, with
+what limits it.
+
+<!-- Written by `tox -e speed -- --update-ratios` from benchmarks/speed/ratios.json and the texts beside each benchmark;
+     a test compares. -->
+"""
+
+CHECK = """\
+## How to run it, and what the check does
+
+```sh
+tox -e speed                      # measure everything, print one table, compare with the committed ratios
+tox -e speed -- --update-ratios   # the same, and commit what was measured: ratios.json and this page
+pytest benchmarks/speed/test_start_speed.py -o addopts=   # one file
+python -m benchmarks.speed.page   # this page again, after a text was edited
+```
+
+The run ends with 1 when
+
+- a ratio is worse than the committed one by more than its margin: {margin:.0%}, or what the table below says. On a busy
+  machine with two cores, interleaved medians of one and the same build vary by up to a fifth; the slips the check is
+  for (a vectorised path lost, a sort made twice, one more pass over the bytes) cost a factor of two or more. *Worse*
+  knows the direction: some ratios are better high, some low;
+- a ratio misses a goal that the committed one meets, by more than {past:.0%};
+- a row has no committed ratio, or a committed ratio has no row, or a benchmark did not measure what it should.
+
+A goal that the committed ratio misses already does not fail again, but it must have an explanation on this page.
+Threads are set to one: threads that wait for each other count as processor time, and a ratio of single threads holds
+for any number of cores. Where parallel work is the question (`--jobs`), processes do it, and the clock decides.
+"""
+
+
+def wrapped(text: str) -> str:
+    """Paragraphs with lines of at most 120 signs."""
+    paragraphs = (" ".join(one.split()) for one in text.strip().split("\n\n"))
+    return "\n\n".join(textwrap.fill(one, 120, break_long_words=False, break_on_hyphens=False) for one in paragraphs)
+
+
+def page_text(shown: Sequence[Topic], committed: Committed) -> str:
+    """The whole page."""
+    rows = [row for topic in shown for row in topic.rows if row.name in committed.rows]
+    parts = [TOP, machine_text(committed.machine), summary_text(rows, committed), table(rows, committed)]
+    for topic in shown:
+        parts.append(f"## {topic.title}\n\n{wrapped(topic.text)}\n")
+        parts += [wrapped(f"**`{row.name}`.** {row.limit}") + "\n" for row in topic.rows if row.limit]
+        parts.append("\n".join(details(topic.rows, committed)) + "\n")
+    parts.append(CHECK.format(margin=MARGIN, past=PAST_GOAL))
+    parts.append("\n".join(margins([row for topic in shown for row in topic.rows])) + "\n")
+    return "\n".join(parts)
+
+
+def machine_text(machine: Mapping[str, str]) -> str:
+    """Where the numbers come from."""
+    named = ", ".join(f"{name} {value}" for name, value in machine.items() if name not in ("processor", "cores"))
+    return f"Measured on {machine.get('cores', '?')} cores ({machine.get('processor', '?')}) with {named}.\n"
+
+
+def summary_text(rows: Sequence[SpeedRow], committed: Committed) -> str:
+    """How many goals are met, and which are not."""
+    aimed = [row for row in rows if row.goal is not None]
+    missed = [row for row in aimed if not row.meets_goal(committed.rows[row.name].value)]
+    if not missed:
+        return f"All {len(aimed)} goals are met.\n"
+    names = ", ".join(f"`{row.name}`" for row in missed)
+    return f"{len(aimed) - len(missed)} of {len(aimed)} goals are met; not met: {names}.\n"
+
+
+def table(rows: Sequence[SpeedRow], committed: Committed) -> str:
+    """All ratios, as Markdown."""
+    lines = ["| row | what | goal | measured | met |", "|---|---|---|---|---|"]
+    for row in rows:
+        ratio = committed.rows[row.name].value
+        lines.append(f"| `{row.name}` | {row.what} | {row.goal_text} | {row.text(ratio)} | {met(row, ratio)} |")
+    return "\n".join(lines) + "\n"
+
+
+def met(row: SpeedRow, ratio: float) -> str:
+    """Yes or no; empty without a goal."""
+    if row.goal is None:
+        return ""
+    return "yes" if row.meets_goal(ratio) else "**no**"
+
+
+def details(rows: Sequence[SpeedRow], committed: Committed) -> Iterator[str]:
+    """What each ratio was made of, a list in Markdown."""
+    for row in rows:
+        if row.name in committed.rows:
+            one = committed.rows[row.name]
+            yield f"- `{row.name}`: {row.text(one.value)} ({one.detail})"
+
+
+def margins(rows: Sequence[SpeedRow]) -> Iterator[str]:
+    """The rows whose margin is their own."""
+    yield "| row | margin |"
+    yield "|---|---|"
+    for row in rows:
+        if row.margin != MARGIN:
+            yield f"| `{row.name}` | {row.margin:.0%} |"
+
+
+def terminal_table(shown: Sequence[Topic], measured: Mapping[str, Measured], committed: Committed) -> str:
+    """What a run found, beside the goals and the committed ratios, in columns."""
+    lines = [("row", "ratio", "goal", "met", "committed", "worse by", "detail")]
+    for topic in shown:
+        for row in topic.rows:
+            if row.name not in measured:
+                continue
+            one, before = measured[row.name], committed.rows.get(row.name)
+            known = ("–", "–")
+            if before is not None:
+                known = row.text(before.value), f"{row.worse_by(one.value, before.value):+.0%}"
+            goal = row.goal_text or "–"
+            answer = met(row, one.value).replace("*", "") or "–"
+            lines.append((row.name, row.text(one.value), goal, answer, *known, one.detail))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def write_page() -> None:
+    """Write the page from the committed ratios."""
+    PAGE.write_text(page_text(topics(), read_committed()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_page()

@@ -1,0 +1,110 @@
+"""Memory on a cache of six gigabytes: what a verb keeps at once is a block of one layer, not the cache."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.speed.caches import feature_bytes, repeated, without_norms
+from benchmarks.speed.ratios import Measured, child, duration
+from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
+
+SHARDS = 80
+"""Of 4,096 samples, 12 layers and width 768 each: 6.04 GB of features."""
+
+GOAL = 0.248
+"""1.5 GB of 6.04 GB."""
+
+READER = '''\
+"""A signal that reads features, so that a whole cache has to pass through memory."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from signals import Direction, ExitSignal, Input, Layer, Reference, Tensor
+
+
+@dataclass(frozen=True)
+class Length(ExitSignal):
+    """The length of the feature."""
+
+    name: ClassVar[str] = "length"
+    title: ClassVar[str] = "Length"
+    reference: ClassVar[Reference] = Reference("made for a benchmark", 2026, "https://example.org")
+    exits_when: ClassVar[Direction] = "<"
+    inputs: ClassVar[frozenset[Input]] = frozenset({"features"})
+
+    def score(self, layer: Layer) -> Tensor:
+        assert layer.features is not None
+        return torch.linalg.vector_norm(layer.features.double(), dim=1)
+'''
+
+
+def memory_row(name: str, what: str, limit: str = "") -> SpeedRow:
+    return SpeedRow(f"memory-{name}", f"peak memory of {what} / size of the cache", "lower", GOAL, "%", 0.25, limit)
+
+
+SCORE = memory_row("score", "`exitbench score` with a signal that reads all features")
+VERIFY = memory_row("verify", "`exitbench verify`")
+COMPACT = memory_row("compact", "`exitbench compact` where offset norms must be computed")
+RUN = memory_row("run", "`exitbench run` with DeeBERT and CAP, 1000 resamples")
+TOPIC = Topic(
+    "Memory",
+    f"""
+{SHARDS} shards of 4,096 samples, 12 layers and width 768: 6.04 GB of float16 features, of which 1.5 GB may be
+in memory at once. Peaks are the high-water mark of the process's resident memory: what it allocated and what it
+has mapped, Python and its libraries included (about 0.5 GB). The feature files are hard links to one file,
+which needs no disk; each mapping still counts in full.
+""",
+    (SCORE, VERIFY, COMPACT, RUN),
+)
+
+
+@pytest.fixture(scope="module")
+def six_gigabytes(large_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = repeated(large_cache, tmp_path_factory.mktemp("speed") / "six", SHARDS)
+    yield path
+    shutil.rmtree(path)
+
+
+def peak(cache: Path, seen: Path, *words: str) -> Measured:
+    """The peak of one run of exitbench as a part of the cache."""
+    done = child([sys.executable, "-m", "benchmarks.speed.watched", str(seen), *words])
+    found, size = json.loads(seen.read_text())["peak_bytes"], feature_bytes(cache)
+    return Measured(found / size, f"{found / 1e9:.2f} GB of {size / 1e9:.2f} GB, in {duration(done.processor)}")
+
+
+def test_a_signal_that_reads_features_is_scored_block_by_block(
+    six_gigabytes: Path, tmp_path: Path, record_ratio: RecordOne
+) -> None:
+    (tmp_path / "length.py").write_text(READER)
+    words = ["--signal", "length", "--signals-dir", str(tmp_path), "--out", str(tmp_path / "scores.npz")]
+    record_ratio(SCORE, lambda: peak(six_gigabytes, tmp_path / "seen", "score", str(six_gigabytes), *words))
+
+
+def test_verifying_reads_block_by_block(six_gigabytes: Path, tmp_path: Path, record_ratio: RecordOne) -> None:
+    record_ratio(VERIFY, lambda: peak(six_gigabytes, tmp_path / "seen", "verify", str(six_gigabytes)))
+
+
+def test_compacting_computes_offset_norms_block_by_block(
+    six_gigabytes: Path, tmp_path: Path, record_ratio: RecordOne
+) -> None:
+    bare = without_norms(six_gigabytes, tmp_path / "bare")
+    words = [str(bare), str(tmp_path / "compact")]
+    try:
+        record_ratio(COMPACT, lambda: peak(six_gigabytes, tmp_path / "seen", "compact", *words))
+    finally:
+        shutil.rmtree(bare)
+
+
+def test_a_run_is_not_bounded_by_the_cache(six_gigabytes: Path, tmp_path: Path, record_ratio: RecordOne) -> None:
+    words = ["--signals", "deebert", "--signals", "cap", "--protocol", "in-sample", "--jobs", "1"]
+    words += ["--out", str(tmp_path / "run")]
+    record_ratio(RUN, lambda: peak(six_gigabytes, tmp_path / "seen", "run", str(six_gigabytes), *words))

@@ -1,0 +1,57 @@
+"""A whole ``exitbench run`` on the committed fixtures: numbers against figures, two processes against one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.speed.ratios import Child, Measured, Ratio, child
+from benchmarks.speed.rows import Record, SpeedRow, Topic
+
+SUITE, ROUNDS = "paper", 3
+
+NUMBERS = SpeedRow("run-numbers", "all numbers of `exitbench run` / drawing its figures", "lower", goal=1.0)
+JOBS = SpeedRow("run-jobs", "`exitbench run --jobs 1` / `--jobs 2`, by the clock", "higher", goal=1.5, margin=0.25)
+TOPIC = Topic(
+    "A whole run",
+    f"""
+The {SUITE} suite on the caches that come with the clone: results, tables, figures and page, each run a process
+of its own, {ROUNDS} rounds in turn. *Numbers* are everything up to the result files: scores, measures, 1000
+resamples, paired tests, under two protocols. Their processor time and that of the figures come from the runs
+with one job. By the clock, start and imports of every process count too.
+""",
+    (NUMBERS, JOBS),
+)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two jobs need two cores")
+def test_numbers_take_no_longer_than_figures_and_two_jobs_share_the_work(tmp_path: Path, record_ratios: Record) -> None:
+    seen = tmp_path / "seen.json"
+
+    def run(jobs: int) -> Child:
+        out = tmp_path / f"run-{jobs}"
+        shutil.rmtree(out, ignore_errors=True)
+        command = ["run", SUITE, "--jobs", str(jobs), "--out", str(out)]
+        return child([sys.executable, "-m", "benchmarks.speed.watched", str(seen), *command])
+
+    def compare() -> dict[SpeedRow, Measured]:
+        numbers, figures = [], []
+        walls: dict[int, list[float]] = {1: [], 2: []}
+        for turn in range(ROUNDS):
+            for jobs in ((1, 2), (2, 1))[turn % 2]:
+                walls[jobs].append(run(jobs).wall)
+                if jobs == 1:
+                    stages = json.loads(seen.read_text())
+                    numbers.append(stages["numbers_seconds"])
+                    figures.append(stages["figures_seconds"])
+        clock = Ratio(statistics.median(walls[1]), statistics.median(walls[2]))
+        stages = Ratio(statistics.median(numbers), statistics.median(figures))
+        return {NUMBERS: stages.measured(), JOBS: clock.measured(f"{os.cpu_count()} cores")}
+
+    record_ratios(compare)
