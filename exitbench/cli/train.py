@@ -39,6 +39,7 @@ def command(
     max_length: Annotated[int, typer.Option(min=4, help="Tokens of a text; longer ones are cut.")] = 128,
     freeze_embeddings: Annotated[bool, typer.Option("--freeze-embeddings", help="Leave the embeddings alone.")] = False,
     max_train_rows: Annotated[int | None, typer.Option(min=1, help="Train on a random part of this size.")] = None,
+    max_dev_rows: Annotated[int | None, typer.Option(min=1, help="Score epochs on a random part of this size.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of heads, order, dropout and the random part.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16.")] = "auto",
@@ -80,7 +81,7 @@ def command(
     starting_point(out, resume)
     columns = own_columns(text, text_pair, label)
     train = load_examples(task, "train", data_dir, columns).sample(max_train_rows, seed)
-    dev = load_examples(task, "dev", data_dir, columns, train.classes)
+    dev = load_examples(task, "dev", data_dir, columns, train.classes).sample(max_dev_rows, seed)
     config = MultiExitConfig(train.classes, pooling, pooler, task, max_length)  # type: ignore[arg-type]
     network = MultiExitModel.from_backbone(model, config, seed)
     train_tokens, dev_tokens = (tokenize(examples, network.tokenizer, max_length) for examples in (train, dev))
@@ -100,7 +101,7 @@ def command(
         out,
         device=device,
         checkpoint_every=checkpoint_every,
-        facts={"model": model, "max_train_rows": max_train_rows},
+        facts={"model": model, "max_train_rows": max_train_rows, "max_dev_rows": max_dev_rows},
         command=shlex.join(["exitbench", *sys.argv[1:]]),
         say=say,
     )
