@@ -14,6 +14,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,13 +39,14 @@ RATES = ("premature_all", "delayed_all", "premature_reached", "delayed_reached")
 def explorer_data(run: Run, budget: int = 2_000_000) -> dict[str, Any]:
     """What the explorer of one run needs, as plain values; at most about ``budget`` characters of JSON."""
     data: dict[str, Any] = {}
+    found = places(run)
     for resolution in RESOLUTIONS:
         data = {
             "units": {"score": SCORE_UNIT, "rate": RATE_UNIT, "cost": COST_UNIT},
             "resolution": resolution,
             "primary": run.suite["primary_speed_up"],
             "signals": signal_looks(run),
-            "places": places(run, resolution),
+            "places": [place.data(resolution) for place in found],
         }
         if len(json.dumps(data, separators=(",", ":"), ensure_ascii=False)) <= budget:
             break
@@ -82,8 +84,45 @@ def dashes(run: Run, cache: CacheFacts, protocol: str) -> dict[tuple[str, str], 
     return found
 
 
-def places(run: Run, resolution: int) -> list[dict[str, Any]]:
-    """One item per cache and protocol, in the suite's order."""
+@dataclass(frozen=True, eq=False)
+class Points:
+    """A curve from full depth to the earliest exits, each array [points]; ``exits`` and ``rates`` where it is exact."""
+
+    cost: NDArray[np.float64]
+    score: NDArray[np.float64]
+    thresholds: NDArray[np.float64]
+    named: NDArray[np.bool_]
+    exits: NDArray[np.int64] | None
+    rates: tuple[NDArray[np.float64], ...]
+    band: dict[str, list[int | None]]
+
+    def data(self, resolution: int) -> dict[str, Any]:
+        """The points that are kept at a resolution, as the page reads them."""
+        kept = thinned(self.cost, self.score, self.named, resolution)
+        data: dict[str, Any] = {"score": steps(self.score[kept] / SCORE_UNIT)}
+        if self.exits is not None:
+            data["exits"] = [steps(counts) for counts in self.exits[kept].T]
+            data["thresholds"] = [threshold_text(value) for value in self.thresholds[kept]]
+            data["rates"] = [steps(rate[kept] / RATE_UNIT) for rate in self.rates]
+        else:
+            data["cost"] = steps(self.cost[kept] / COST_UNIT)
+        return data | ({"band": self.band} if self.band else {})
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A cache under a protocol: what is said of it, and its curves with what is said of each."""
+
+    facts: dict[str, Any]
+    curves: list[tuple[dict[str, Any], Points]]
+
+    def data(self, resolution: int) -> dict[str, Any]:
+        """What the page reads, with the curves at a resolution."""
+        return {**self.facts, "curves": [facts | points.data(resolution) for facts, points in self.curves]}
+
+
+def places(run: Run) -> list[Place]:
+    """One per cache and protocol, in the suite's order."""
     numbers = {line: number for number, line in enumerate(lines_of(run))}
     drawn = dict(list(run.curves.groupby(["cache", "protocol"], sort=False)))
     counted = dict(list(run.histograms[run.histograms["kind"] == "exits"].groupby(["cache", "protocol"], sort=False)))
@@ -96,25 +135,23 @@ def places(run: Run, resolution: int) -> list[dict[str, Any]]:
             if mine is None:
                 continue
             exits = counted.get((cache.name, protocol))
-            lines = []
+            lines: list[tuple[dict[str, Any], Points]] = []
             strokes = dashes(run, cache, protocol)
             for (signal, parameters), curve in mine.groupby(["signal", "parameters"], sort=False):
                 number = numbers.get((str(signal), str(parameters)))
                 if number is None:
                     continue
                 place = (cache.name, protocol, str(signal), str(parameters))
-                dash = {"dash": strokes[place[2:]]} if place[2:] in strokes else {}
-                line = curve_data(curve, cache.layers, resolution, named.get(place, []))
-                if line is not None:
-                    stored = None if "exits" in line else readings(place, exits, rates)
-                    lines.append({"signal": number, **line, **dash, **({"readings": stored} if stored else {})})
-            found.append(
-                {
-                    "label": place_title(run, cache), "protocol": protocol, "layers": cache.layers,
-                    "rows": cache.rows, "score": own_measure(cache), "final": final_score(run, cache, protocol),
-                    "curves": sorted(lines, key=lambda line: line["signal"]),
-                }
-            )  # fmt: skip
+                points = points_of(curve, named.get(place, []))
+                if points is not None:
+                    dash = {"dash": strokes[place[2:]]} if place[2:] in strokes else {}
+                    stored = None if points.exits is not None else readings(place, exits, rates)
+                    lines.append(({"signal": number, **dash, **({"readings": stored} if stored else {})}, points))
+            facts = {
+                "label": place_title(run, cache), "protocol": protocol, "layers": cache.layers,
+                "rows": cache.rows, "score": own_measure(cache), "final": final_score(run, cache, protocol),
+            }  # fmt: skip
+            found.append(Place(facts, sorted(lines, key=lambda line: line[0]["signal"])))
     return found
 
 
@@ -134,32 +171,30 @@ def named_thresholds(run: Run) -> dict[tuple[str, str, str, str], list[float]]:
     return found
 
 
-def curve_data(curve: pd.DataFrame, layers: int, resolution: int, named: Sequence[float]) -> dict[str, Any] | None:
-    """One signal's curve from full depth to the earliest exits; None when it has no point."""
+def points_of(curve: pd.DataFrame, named: Sequence[float]) -> Points | None:
+    """One signal's curve; None when it has no point."""
     points = curve[curve["kind"] == "point"]
     if points.empty:
         return None
     points = points.sort_values("cost", ascending=False, kind="stable")
-    cost, score = points["cost"].to_numpy(np.float64), points["score"].to_numpy(np.float64)
-    thresholds = points["threshold"].to_numpy(np.float64)
+    cost, score, thresholds, *rates = (
+        points[name].to_numpy(np.float64) for name in ("cost", "score", "threshold", *RATES)
+    )
     exact = bool(points["exits"].notna().all())
-    kept = thinned(cost, score, np.isin(thresholds, named), resolution)
-    data: dict[str, Any] = {"score": steps(score[kept] / SCORE_UNIT)}
-    if exact:
-        counts = np.array(points["exits"].tolist(), dtype=np.int64)[kept]
-        data["exits"] = [steps(counts[:, layer]) for layer in range(layers)]
-        data["thresholds"] = [threshold_text(value) for value in thresholds[kept]]
-        data["rates"] = [steps(points[name].to_numpy(np.float64)[kept] / RATE_UNIT) for name in RATES]
-    else:
-        data["cost"] = steps(cost[kept] / COST_UNIT)
     band = curve[curve["kind"] == "band"].sort_values("cost", ascending=False, kind="stable")
-    if not band.empty:
-        data["band"] = {
-            "cost": steps(band["cost"].to_numpy(np.float64) / COST_UNIT),
-            "low": steps(band["low"].to_numpy(np.float64) / SCORE_UNIT),
-            "high": steps(band["high"].to_numpy(np.float64) / SCORE_UNIT),
-        }
-    return data
+    edges = {
+        name: steps(band[name].to_numpy(np.float64) / unit)
+        for name, unit in (("cost", COST_UNIT), ("low", SCORE_UNIT), ("high", SCORE_UNIT))
+    }
+    return Points(
+        cost,
+        score,
+        thresholds,
+        np.isin(thresholds, named),
+        np.array(points["exits"].tolist(), dtype=np.int64) if exact else None,
+        tuple(rates),
+        {} if band.empty else edges,
+    )
 
 
 def thinned(
@@ -188,16 +223,13 @@ def steps(values: NDArray[Any]) -> list[int | None]:
     >>> steps(np.array([3.2, 4.9, float("nan"), 4.0]))
     [3, 2, None, -1]
     """
-    coded: list[int | None] = []
-    last = 0
-    for value in np.asarray(values, dtype=np.float64):
-        if math.isnan(value):
-            coded.append(None)
-            continue
-        whole = round(float(value))
-        coded.append(whole - last)
-        last = whole
-    return coded
+    rounded = np.rint(np.asarray(values, dtype=np.float64))
+    known = ~np.isnan(rounded)
+    coded = np.diff(rounded[known], prepend=0).astype(np.int64).tolist()
+    if known.all():
+        return list(coded)
+    left = iter(coded)
+    return [next(left) if one else None for one in known]
 
 
 def threshold_text(value: float) -> float | str | None:
