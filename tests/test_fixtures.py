@@ -61,6 +61,8 @@ def test_the_readme_says_what_the_caches_hold(describe: ModuleType) -> None:
 def test_the_training_commands_of_the_readme_are_those_that_make_runs(
     describe: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    text = (FIXTURES / "README.md").read_text(encoding="utf-8")
+    described = [recipe for recipe, _ in describe.caches()]
     started: list[list[str]] = []
 
     def record(words: list[str], **_: Any) -> None:
@@ -68,11 +70,11 @@ def test_the_training_commands_of_the_readme_are_those_that_make_runs(
 
     monkeypatch.setattr(subprocess, "run", record)
     monkeypatch.setattr(describe.make, "CACHES", tmp_path)
-    for recipe in describe.make.RECIPES:
+    for recipe in described:
         (tmp_path / recipe.name).mkdir()
         describe.make.make(recipe, tmp_path / "work")
-        assert ["exitbench", *started[-1]] == describe.train_command(recipe).split()
-    assert len(started) == len(describe.make.RECIPES)
+        assert " ".join(["exitbench", *started[-1]]) in text
+    assert len(started) == len(described)
 
 
 def test_no_cache_tells_a_path_of_the_machine_it_was_made_on() -> None:
