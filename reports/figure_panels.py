@@ -24,6 +24,21 @@ def kinds_legend(drawing: Drawing, words: tuple[str, str], note: str = "") -> No
     drawing.legend(handles=patches, loc="outside upper left", ncols=2, title=note or None, alignment="left")
 
 
+def fixed_panels(drawing: Drawing, left: float, bottom: float, top: float, gaps: tuple[float, float]) -> None:
+    """Margins and gaps (across, down) in inches: what stands beside many panels is known, measuring it is slow."""
+    width, height = drawing.get_size_inches()
+    grid = drawing.axes[0].get_gridspec()
+    assert grid is not None
+    inside = (width - left - 0.1, height - bottom - top)
+    panel = [
+        (size - gap * (count - 1)) / count
+        for size, gap, count in zip(inside, gaps, (grid.ncols, grid.nrows), strict=True)
+    ]
+    drawing.subplots_adjust(
+        left / width, bottom / height, 1 - 0.1 / width, 1 - top / height, gaps[0] / panel[0], gaps[1] / panel[1]
+    )
+
+
 def draw_exits(run: Run, spec: FigureSpec) -> Drawing:
     """How many samples leave at each layer near the primary speed-up, one panel per signal."""
     cache = cache_of(run, spec)
@@ -34,7 +49,8 @@ def draw_exits(run: Run, spec: FigureSpec) -> Drawing:
     across = min(len(looks), 4)
     down = math.ceil(len(looks) / across)
     size = (2.1 * across + 0.4, 1.6 * down + 0.5)
-    drawing, panels = plt.subplots(down, across, figsize=size, squeeze=False, sharex=True, sharey=True)
+    drawing, panels = plt.subplots(down, across, figsize=size, squeeze=False, sharex=True, sharey=True, layout="none")
+    fixed_panels(drawing, left=0.6, bottom=0.45, top=0.62, gaps=(0.15, 0.35))
     edges = np.arange(0.5, cache.layers + 1)
     for number, axes in enumerate(panels.flat):
         if number >= len(looks):
@@ -67,8 +83,10 @@ def draw_scores(run: Run, spec: FigureSpec) -> Drawing:
     frame = frame[frame["kind"] == "scores"]
     looks = looks_of(run)[:MOST_ROWS]
     layers = cache.table_layers
-    drawing, panels = plt.subplots(len(looks), len(layers), figsize=(2.4 * len(layers) + 1.4, 0.82 * len(looks) + 0.9),
-                                   squeeze=False)  # fmt: skip
+    size = (2.4 * len(layers) + 1.4, 0.82 * len(looks) + 0.9)
+    drawing, panels = plt.subplots(len(looks), len(layers), figsize=size, squeeze=False, layout="none")
+    left_out = len(run.entries) - len(looks)
+    fixed_panels(drawing, left=1.3, bottom=0.25, top=0.82 if left_out else 0.62, gaps=(0.15, 0.27))
     for row, look in enumerate(looks):
         mine = of_entry(frame, look.entry)
         for column, layer in enumerate(layers):
@@ -104,7 +122,6 @@ def draw_scores(run: Run, spec: FigureSpec) -> Drawing:
                     axes.stairs(
                         counts / counts.sum(), edges, fill=True, facecolor=(tint, 0.3), edgecolor=tint, linewidth=0.8
                     )
-    left_out = len(run.entries) - len(looks)
     note = f"The first {len(looks)} of {len(run.entries)} signals" if left_out else ""
     kinds_legend(drawing, ("right predictions", "wrong predictions"), note)
     return drawing

@@ -73,7 +73,8 @@ def heat_map(axes: Axes, values: NDArray[np.float64], low: float, high: float, *
         inks = relative_luminance(mesh.to_rgba(values))
         for (row, column), value in np.ndenumerate(values):
             if not math.isnan(value):
-                ink = "#262626" if inks[row, column] > 0.4 else "white"
+                # At 0.18 black and white stand out alike.
+                ink = "#262626" if inks[row, column] > 0.18 else "white"
                 axes.text(column + 0.5, row + 0.5, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=7.5)
     return mesh
 

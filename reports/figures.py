@@ -139,8 +139,8 @@ def lay_out(drawing: Drawing) -> None:
     engine = drawing.get_layout_engine()
     if engine is not None:
         engine.execute(drawing)
-        mpl.rcParams["figure.constrained_layout.use"] = False
-        drawing.set_layout_engine(None)
+    mpl.rcParams["figure.constrained_layout.use"] = False
+    drawing.set_layout_engine(None)
 
 
 def render(run: Run, figure: Figure) -> tuple[bytes, bytes]:
