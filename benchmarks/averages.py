@@ -42,7 +42,7 @@ def averages(
 ) -> tuple[list[Row], list[dict[str, Any]]]:
     """Average rows and their pairs, over all ``places`` of one model and split, also those that failed.
 
-    ``entries`` are the (signal, parameters) that the suite compares.
+    Rows and pairs of single layers are passed over. ``entries`` are the (signal, parameters) that the suite compares.
     """
     metrics = {place.cache: place.metric for place in places}
     groups: dict[tuple[str, str], list[str]] = {}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from benchmarks.averages import CachePlace, averages
@@ -23,9 +24,9 @@ from benchmarks.executor import Failure, Workers, digest, is_done, progress_bar
 from benchmarks.record import run_record
 from benchmarks.results import (
     SCHEMAS,
-    Row,
     RunFiles,
     check_unique,
+    rows_of,
     rows_table,
     table_of,
     write_json,
@@ -234,8 +235,8 @@ def write_results(out: Path, stages: Stages, places: Sequence[CachePlace], entri
                 holders = done  # without marks, but not lost
             tables[name] += [pq.read_table(folder / f"{name}.parquet") for folder in holders]
     joined = {name: pa.concat_tables(parts) for name, parts in tables.items()}
-    rows = [Row(**row) for row in joined["results"].to_pylist()]
-    means, tests = averages(rows, joined["pairs"].to_pylist(), places, entries)
+    rows, pairs = (joined[name].filter(pc.is_null(joined[name]["layer"])) for name in ("results", "pairs"))
+    means, tests = averages(rows_of(rows), pairs.to_pylist(), places, entries)
     joined["results"] = pa.concat_tables([joined["results"], rows_table(means)])
     joined["pairs"] = pa.concat_tables([joined["pairs"], table_of("pairs", tests)])
     check_unique(joined["results"])

@@ -33,6 +33,7 @@ from benchmarks.results import (
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
     Row,
+    rows_of,
     rows_table,
     table_of,
     write_table,
@@ -85,7 +86,7 @@ class Compared:
 
 def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], settings: Settings) -> None:
     """Compare the entries that the given unit folders hold, and write the cache's final rows and pairs."""
-    rows = [Row(**row) for unit in units for row in pq.read_table(unit / "results.parquet").to_pylist()]
+    rows = [row for unit in units for row in rows_of(pq.read_table(unit / "results.parquet"))]
     pairs: list[dict[str, Any]] = []
     coins: list[pa.Table] = []
     drawn = Drawn.of(weights_of(scored, settings)["test"])
