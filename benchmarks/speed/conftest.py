@@ -139,7 +139,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not findings.partial:
         findings.complaints += [f"{name}: not measured" for name in findings.owed if name not in findings.measured]
     if findings.update:
-        write_committed(findings.committed.updated(rows.values(), findings.measured, this_machine()))
+        write_committed(read_committed().updated(rows.values(), findings.measured, this_machine()))
         write_page()
         findings.complaints += unexplained(rows, read_committed())
     else:

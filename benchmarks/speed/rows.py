@@ -27,8 +27,8 @@ MODULES = (
 MARGIN = 0.4
 """By how much a ratio may be worse than the committed one, unless its row says otherwise.
 
-On a busy two-core machine the interleaved medians of one build vary by up to a fifth; the slips that matter (a
-lost vectorised path, a sort made twice, a second pass over the bytes) cost a factor of two or more.
+Wider than what a neighbour on a two-core machine does to interleaved medians, and narrower than the slips that matter:
+a lost vectorised path, a sort made twice or a second pass over the bytes cost a factor of two or more.
 """
 
 PAST_GOAL = 0.1

@@ -53,11 +53,11 @@ TOPIC = Topic(
     "Live inference",
     f"""
 A network of BERT-base's shape with random weights, one sample of 128 tokens. *Step*: the signal's arithmetic at
-layer 6, offset norm and checks included, {STEPS} in a row, against the layer itself. *Whole*: all 12 layers
-with a head and the signal after each, exits made unreachable, against the plain network with one head. The
-published overheads of the whole, measured on a GPU, stand beside them; on a processor the network is slower and
-the signals are not, so the same arithmetic weighs less. *Batches*: 96 samples of 32 tokens at a threshold where
-CAP takes half the layers.
+layer 6, offset norm and checks included, {STEPS} in a row, against the layer itself. *Whole*: all 12 layers with a
+head and the signal after each, exits made unreachable, against the plain network with one head. The published
+overheads of the whole stand beside them; they were measured on a GPU, where the network is faster and small
+operations wait to be started, so they are no yardstick for a processor. *Batches*: 96 samples of 32 tokens at a
+threshold where CAP takes half the layers.
 """,
     (*STEP.values(), *WHOLE.values(), BATCHES),
 )

@@ -65,9 +65,9 @@ TOPIC = Topic(
     f"""
 The mathematics at MNLI's size, {SAMPLES:,} samples and {DEPTH} layers, on made-up scores with a few ties.
 `rankings`: {SIGNALS} signals at {DEPTH - 1} layers; one sort of each layer serves all measures. `curve`: exit
-events come from the running extreme over layers, one sort and running sums give every operating point.
-`bootstrap`: resamples are weights on the sorted events, so nothing is sorted again; {REPLAYED} resamples are
-replayed and scaled up to 1000.
+events come from the running extreme over layers, one sort and running sums give every operating point. `bootstrap`:
+resamples are weights on the sorted events, so nothing is sorted again; {REPLAYED} resamples are replayed and scaled
+up to 1000.
 """,
     (RANKINGS, CURVE, BOOTSTRAP, EVERYTHING, *GROWTH.values()),
 )

@@ -54,14 +54,21 @@ def memory_row(name: str, what: str, limit: str = "") -> SpeedRow:
 SCORE = memory_row("score", "`exitbench score` with a signal that reads all features")
 VERIFY = memory_row("verify", "`exitbench verify`")
 COMPACT = memory_row("compact", "`exitbench compact` where offset norms must be computed")
-RUN = memory_row("run", "`exitbench run` with DeeBERT and CAP, 1000 resamples")
+RUN = memory_row(
+    "run",
+    "`exitbench run` with DeeBERT and CAP, 1000 resamples",
+    """
+Features are never opened, since offset norms are stored. What grows with the samples is what is kept of each: its
+bootstrap weights, one for every resample, and its scores, one float64 for every layer.
+""",
+)
 TOPIC = Topic(
     "Memory",
     f"""
-{SHARDS} shards of 4,096 samples, 12 layers and width 768: 6.04 GB of float16 features, of which 1.5 GB may be
-in memory at once. Peaks are the high-water mark of the process's resident memory: what it allocated and what it
-has mapped, Python and its libraries included (about 0.5 GB). The feature files are hard links to one file,
-which needs no disk; each mapping still counts in full.
+{SHARDS} shards of 4,096 samples, 12 layers and width 768: 6.04 GB of float16 features, of which 1.5 GB may be in
+memory at once. Peaks are the high-water mark of the process's resident memory: what it allocated and what it has
+mapped, Python and its libraries included (about 0.5 GB). The feature files are hard links to one file, which needs
+no disk; each mapping still counts in full.
 """,
     (SCORE, VERIFY, COMPACT, RUN),
 )

@@ -16,15 +16,33 @@ from benchmarks.speed.rows import Record, SpeedRow, Topic
 
 SUITE, ROUNDS = "paper", 3
 
-NUMBERS = SpeedRow("run-numbers", "all numbers of `exitbench run` / drawing its figures", "lower", goal=1.0)
-JOBS = SpeedRow("run-jobs", "`exitbench run --jobs 1` / `--jobs 2`, by the clock", "higher", goal=1.5, margin=0.25)
+NUMBERS = SpeedRow(
+    "run-numbers",
+    "all numbers of `exitbench run` / drawing its figures",
+    "lower",
+    goal=1.0,
+    limit="""
+Most of the numbers' time goes into resamples, which cross-fitting repeats for every fold and every value of a grid.
+""",
+)
+JOBS = SpeedRow(
+    "run-jobs",
+    "`exitbench run --jobs 1` / `--jobs 2`, by the clock",
+    "higher",
+    goal=1.5,
+    margin=0.25,
+    limit="""
+What does not divide: every process starts and imports for itself, tables and page are written by one of them, and a
+stage waits for its last unit.
+""",
+)
 TOPIC = Topic(
     "A whole run",
     f"""
-The {SUITE} suite on the caches that come with the clone: results, tables, figures and page, each run a process
-of its own, {ROUNDS} rounds in turn. *Numbers* are everything up to the result files: scores, measures, 1000
-resamples, paired tests, under two protocols. Their processor time and that of the figures come from the runs
-with one job. By the clock, start and imports of every process count too.
+The {SUITE} suite on the caches that come with the clone: results, tables, figures and page, each run a process of
+its own, {ROUNDS} rounds in turn. *Numbers* are everything up to the result files: scores, measures, 1000 resamples,
+paired tests, under two protocols. Their processor time and that of the figures come from the runs with one job. By
+the clock, start and imports of every process count too.
 """,
     (NUMBERS, JOBS),
 )

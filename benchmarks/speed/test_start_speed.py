@@ -27,9 +27,9 @@ START = SpeedRow("start", "`exitbench --help` / `--help` of a typer program with
 TOPIC = Topic(
     "Starting",
     f"""
-Both are run as processes of their own, {ROUNDS} times in turn; what counts is the processor time of the
-process, the interpreter's start included. Verbs import what they need when they are called: a test holds that
-the help page loads neither torch nor numpy nor pandas.
+Both are run as processes of their own, {ROUNDS} times in turn; what counts is the processor time of the process,
+the interpreter's start included. Verbs import what they need when they are called: a test holds that the help page
+loads neither torch nor numpy nor pandas.
 """,
     (START,),
 )

@@ -42,13 +42,13 @@ PAIRS = SpeedRow("today-pairs", "DIS of one layer by comparing all pairs / by on
 TOPIC = Topic(
     "Against what people do today",
     f"""
-No goals here, only what the ideas are worth. `today-network`: public early-exit code evaluates one threshold at
-a time, running the network for every sample. {TEXTS} texts of {TOKENS} tokens are timed at {THRESHOLDS}
-thresholds through a random network of BERT-base's shape, *and the time is extrapolated* to the {ROWS:,} samples
-of the cache, from which the other side computes scores and the curve at every operating point (the collection
-of the cache, one pass of the network, is paid once and not counted). `today-projector`: {SAMPLES:,} features of
-width {WIDTH} in memory, float32, {CLASSES} classes; the published form multiplies each by an N x N matrix.
-`today-pairs`: {SAMPLES:,} samples, the pairs compared in numpy blocks.
+No goals here, only what the ideas are worth. `today-network`: public early-exit code evaluates one threshold at a
+time, running the network for every sample. {TEXTS} texts of {TOKENS} tokens are timed at {THRESHOLDS} thresholds
+through a random network of BERT-base's shape, *and the time is extrapolated* to the {ROWS:,} samples of the cache,
+from which the other side computes scores and the curve at every operating point (the collection of the cache, one
+pass of the network, is paid once and not counted). `today-projector`: {SAMPLES:,} features of width {WIDTH} in
+memory, float32, {CLASSES} classes; the published form multiplies each by an N x N matrix. `today-pairs`:
+{SAMPLES:,} samples, the pairs compared in numpy blocks.
 """,
     (NETWORK, PROJECTOR, PROJECTOR_STORED, PAIRS),
 )
