@@ -96,12 +96,15 @@ class Findings:
         ranks = [(cache, "dis", "", layer) for cache in run.caches for layer in cache.table_layers]
         by_score = [(self.name(one), self.duels.score(one, self.primary)) for one in self.others]
         by_dis = [(self.name(one), self.duels.dis(one)) for one in self.others]
+        every = [(self.name(one), [*self.scores(self.duels, one), *self.duels.dis(one)]) for one in self.others]
         what = f"task score {self.near}"
         return [
+            text.headline_sentence(cap, every),
             text.scope_sentence(run, self.protocol),
             text.contest_sentence(what, "caches", cap, self.first_places(scores), by_score),
             text.contest_sentence("DIS", "pairs of cache and layer", cap, self.first_places(ranks), by_dis),
             text.order_sentences(self.orders, cap)[0],
+            *filter(None, [self.beside_paper(self.others[0], by_score[0][1])]),
             *self.parameter().sentences[:1],
             *self.protocols().sentences[:1],
         ]
@@ -126,11 +129,10 @@ class Findings:
         """CAP against each of the others, by score and by DIS."""
         cap, sentences, tables = self.cap.title, [], []
         for other in self.others:
-            scores = [self.duels.score(other, speed_up) for speed_up in self.speed_ups]
             ranks = self.duels.dis(other)
-            sentences += [self.beside_paper(other, scores[0]), self.beside_paper_dis(other, ranks)]
-            every = [duel for duels in scores for duel in duels]
-            tables.append(duel_table(every, cap, self.name(other), "Task score"))
+            near = self.duels.score(other, self.primary)
+            sentences += [self.beside_paper(other, near), self.beside_paper_dis(other, ranks)]
+            tables.append(duel_table(self.scores(self.duels, other), cap, self.name(other), "Task score"))
             tables.append(duel_table(ranks, cap, self.name(other), "DIS"))
         counts = [
             (f"task score near {speed_up:g}×", [self.duels.score(other, speed_up) for other in self.others])
@@ -149,8 +151,8 @@ class Findings:
             if self.primary == 2 and not math.isnan(figure + duel.difference):
                 published[score_file(cache.model), self.run.task_title(cache)] = figure
                 found.append(duel.difference)
-        place = f"By score {self.near}, on the tasks of these caches (published: GLUE test)"
-        return text.paper_sentence(self.cap.title, other.title, place, list(published.values()), found)
+        what, units = f"By score {self.near} (published: GLUE test)", ("task", "cache")
+        return text.paper_sentence(what, self.cap.title, other.title, list(published.values()), found, units)
 
     def beside_paper_dis(self, other: Entry, duels: Sequence[Duel]) -> str:
         """The paper's differences by DIS at the same layers of the same tasks."""
@@ -161,8 +163,8 @@ class Findings:
             if not math.isnan(figure + duel.difference):
                 published[self.run.task_title(cache), layer] = figure
                 found.append(duel.difference)
-        place = "By DIS, at the layers of the published table (dev)"
-        return text.paper_sentence(self.cap.title, other.title, place, list(published.values()), found)
+        what, units = "By DIS at the published layers (published: dev)", ("published figure", "comparison")
+        return text.paper_sentence(what, self.cap.title, other.title, list(published.values()), found, units)
 
     def order(self) -> Section:
         """The paper's order of the signals against ours."""
@@ -219,11 +221,11 @@ class Findings:
 
     def verdicts(self, duels: Duels) -> list[Duel]:
         """Every duel of the first section, under the protocol of ``duels``."""
-        found = []
-        for other in self.others:
-            found += [duel for speed_up in self.speed_ups for duel in duels.score(other, speed_up)]
-            found += duels.dis(other)
-        return found
+        return [duel for other in self.others for duel in (*self.scores(duels, other), *duels.dis(other))]
+
+    def scores(self, duels: Duels, other: Entry) -> list[Duel]:
+        """The duels with one opponent by task score at every speed-up, the primary one first."""
+        return [duel for speed_up in self.speed_ups for duel in duels.score(other, speed_up)]
 
     def leaders(self, protocol: str) -> dict[str, tuple[str, ...]]:
         """Who has the highest score near the primary speed-up, by place."""

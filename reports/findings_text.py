@@ -51,6 +51,22 @@ def scope_sentence(run: Run, protocol: str) -> str:
     )
 
 
+def headline_sentence(cap: str, duels: Sequence[tuple[str, Sequence[Duel]]]) -> str:
+    """The shortest answer: whether CAP is shown to differ from each of the others anywhere, and which way."""
+    parts = []
+    for name, found in duels:
+        counts, total = tally(single(found)), len(single(found))
+        better, worse = counts["better"], counts["worse"]
+        if better and worse:
+            parts.append(f"shown to be better than {name} in {better} and worse in {worse} of {total} comparisons")
+        elif better or worse:
+            word, other = ("better", "worse") if better else ("worse", "better")
+            parts.append(f"shown to be {word} than {name} in {better or worse} of {total} comparisons, {other} in none")
+        else:
+            parts.append(f"not shown to differ from {name} in any of {total} comparisons")
+    return f"By task score and by DIS, {cap} is {'; it is '.join(parts)}."
+
+
 def contest_sentence(
     what: str, columns: str, cap: str, places: tuple[int, int, int], duels: Sequence[tuple[str, Sequence[Duel]]]
 ) -> str:
@@ -106,14 +122,19 @@ def above(differences: Sequence[float]) -> int:
     return sum(value > 1e-9 for value in differences)
 
 
-def paper_sentence(cap: str, other: str, table: str, published: Sequence[float], found: Sequence[float]) -> str:
-    """The paper's differences between CAP and another signal beside ours; empty where either is missing."""
+def paper_sentence(
+    what: str, cap: str, other: str, published: Sequence[float], found: Sequence[float], units: tuple[str, str]
+) -> str:
+    """The paper's differences between CAP and another signal beside ours; empty where either is missing.
+
+    ``units`` are what the published and what our differences are counted in.
+    """
     if not published or not found:
         return ""
     return (
-        f"{table}, the paper has {cap} above {other} in {above(published)} of {len(published)}, with differences of "
-        f"{span(published)} points; here the value of {cap} is higher in {above(found)} of {len(found)}, with "
-        f"differences of {span(found)} points."
+        f"{what}, the paper has {cap} above {other} on {above(published)} of {counted(len(published), units[0])}, with "
+        f"differences of {span(published)} points; here the value of {cap} is higher on {above(found)} of "
+        f"{counted(len(found), units[1])}, with differences of {span(found)} points."
     )
 
 
@@ -208,7 +229,7 @@ def power_sentence(cap: str, other: str, duels: Sequence[Duel], published: Seque
     beside = f"; the paper's own difference is smaller than that on {small} of {len(both)}" if both else ""
     return (
         f"To be claimed four times in five, a true difference between {cap} and {other} would have to be {span(known)} "
-        f"points, depending on the cache{beside}."
+        f"points on these caches{beside}."
     )
 
 
