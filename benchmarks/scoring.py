@@ -74,8 +74,7 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Inp
                     assert isinstance(scores, np.ndarray)
                     try:
                         found, states[position] = signal.step(layer.only(signal.inputs), states[position])
-                        refuse_nan(found, signal, layer, rows.start)
-                        scores[index - 1, rows] = validated_score(signal, layer, found).cpu().numpy()
+                        scores[index - 1, rows] = checked_score(found, signal, layer, rows.start).cpu().numpy()
                     except Exception as error:  # a plug-in may raise anything; the other signals go on
                         outcomes[position] = named(signal, error)
     return outcomes
@@ -119,14 +118,21 @@ def check_inputs(cache: Cache, signal: ExitSignal) -> None:
         raise InputError(f"signal {signal.text} reads {' and '.join(missing)}, which cache {cache.name} does not hold")
 
 
-def refuse_nan(found: object, signal: ExitSignal, layer: Layer, start: int) -> None:
-    """Raise InputError naming signal, layer and row of the cache when a defined score is NaN."""
-    if layer.index >= signal.first_scored_layer and isinstance(found, Tensor) and found.shape == (layer.samples,):
-        bad = torch.nonzero(torch.isnan(found))
-        if len(bad):
-            row = int(bad[0])
-            where = f"layer {layer.index}, row {start + row} (id {int(layer.ids[row])})"
-            raise InputError(f"signal {signal.text} gives NaN at {where}, where it declares a score")
+def checked_score(found: object, signal: ExitSignal, layer: Layer, start: int) -> Tensor:
+    """The scores of one layer, if they are what the contract asks for; else an InputError.
+
+    A NaN where a score is declared is named by its row in the cache, of which this block begins at ``start``.
+    """
+    try:
+        return validated_score(signal, layer, found)
+    except InputError:
+        if layer.index >= signal.first_scored_layer and isinstance(found, Tensor) and found.shape == (layer.samples,):
+            bad = torch.nonzero(torch.isnan(found))
+            if len(bad):
+                row = int(bad[0])
+                where = f"layer {layer.index}, row {start + row} (id {int(layer.ids[row])})"
+                raise InputError(f"signal {signal.text} gives NaN at {where}, where it declares a score") from None
+        raise
 
 
 def named(signal: ExitSignal, error: Exception) -> InputError:

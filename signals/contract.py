@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -56,28 +56,51 @@ class Head(Protocol):
     def centered(self) -> Head: ...
 
 
+FEW_CLASSES = 3
+"""Up to here the order of a sum over classes is the same in every memory layout."""
+
+
 class LogitReadings:
-    """What several signals want to know about the same logits: each is computed at most once, in float64."""
+    """What several signals want to know about the same logits: each is computed at most once, in float64.
+
+    With few classes and many samples the numbers lie class by class in memory: sums and maxima over two neighbours
+    would take most of the time of a replay; over two long columns they take almost none. No value depends on it.
+    """
 
     def __init__(self, logits: Tensor) -> None:
         self.logits = logits
+        self.derived: dict[object, Tensor] = {}
 
     @cached_property
     def logits64(self) -> Tensor:
-        return self.logits.double()
+        samples, classes = self.logits.shape
+        if samples == 1 or classes > FEW_CLASSES:
+            return self.logits.double()
+        columns = torch.empty((classes, samples), dtype=torch.float64, device=self.logits.device)
+        return columns.copy_(self.logits.T).T
 
     @cached_property
     def log_probabilities(self) -> Tensor:
         # The library's log-softmax adds exp(-30) to 1 before it takes the logarithm and loses most of it there;
         # log1p over the other classes keeps the full precision of a confident answer.
-        largest, at = self.logits64.max(dim=1, keepdim=True)
-        shifted = self.logits64 - largest
-        others = shifted.exp().scatter(1, at, 0.0).sum(dim=1, keepdim=True)
+        shifted = self.logits64 - self.logits64.amax(dim=1, keepdim=True)
+        if shifted.shape[1] == 2:
+            others = shifted.amin(dim=1, keepdim=True).exp()
+        else:
+            others = shifted.exp().scatter(1, self.prediction[:, None], 0.0).sum(dim=1, keepdim=True)
         return shifted - torch.log1p(others)
 
     @cached_property
+    def probabilities(self) -> Tensor:
+        return self.log_probabilities.exp()
+
+    @cached_property
     def entropy(self) -> Tensor:
-        return -(self.log_probabilities.exp() * self.log_probabilities).sum(dim=1)
+        return -(self.probabilities * self.log_probabilities).sum(dim=1)
+
+    @cached_property
+    def energy(self) -> Tensor:
+        return -torch.logsumexp(self.logits64, dim=1)
 
     @cached_property
     def prediction(self) -> Tensor:
@@ -122,14 +145,34 @@ class Layer:
         return self.readings.log_probabilities
 
     @property
+    def probabilities(self) -> Tensor:
+        """Softmax of the logits in float64, [samples, classes]."""
+        return self.readings.probabilities
+
+    @property
     def entropy(self) -> Tensor:
         """Entropy of the softmax in nats, [samples] float64."""
         return self.readings.entropy
 
     @property
+    def energy(self) -> Tensor:
+        """Energy of the logits at temperature 1, ``-logsumexp(l)``, [samples] float64."""
+        return self.readings.energy
+
+    @property
     def prediction(self) -> Tensor:
         """The class with the largest logit, [samples] int64; the first one on a tie."""
         return self.readings.prediction
+
+    def once(self, key: object, make: Callable[[], Tensor]) -> Tensor:
+        """What ``make`` returns, computed once for all signals that ask for ``key`` at this layer.
+
+        The key must tell everything apart that the value depends on besides this layer's own tensors.
+        """
+        derived = self.readings.derived
+        if key not in derived:
+            derived[key] = make()
+        return derived[key]
 
     def no_score(self) -> Tensor:
         """A NaN for every sample, [samples] float64: what a layer without a score returns."""

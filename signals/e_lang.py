@@ -23,6 +23,8 @@ from signals.contract import Direction, ExitSignal, Input, Layer, Reference, par
 
 def energy(layer: Layer, *, temperature: float = 1.0, center: bool = False) -> Tensor:
     """The energy of each sample's logits, [samples] float64."""
+    if temperature == 1.0 and not center:
+        return layer.energy
     logits = layer.logits64
     if center:
         logits = logits - logits.mean(dim=1, keepdim=True)

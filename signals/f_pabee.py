@@ -13,7 +13,6 @@ Where published code differs: what it calls JSD is the entropy of the mean of th
 stream skips a layer. This file follows the paper's formula.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +28,20 @@ def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     return (log_p.exp() * (log_p - log_q)).sum(dim=1)
 
 
+def jsd(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """Jensen-Shannon divergence in nats, [samples], from log-probabilities [samples, classes].
+
+    With ``d = |log p - log q|`` of a class and r the mean of p and q, ``log(r / max(p, q)) = log((1 + exp(-d)) / 2)``
+    and ``log(r / min(p, q))`` is larger by d, so one logarithm serves both sides. Written with expm1 and log1p it is
+    precise for every d: near 0, where two confident answers that agree lie, a difference of logarithms would keep
+    nothing of a value that is itself almost 0.
+    """
+    apart = (log_p - log_q).abs()
+    above = torch.log1p(torch.expm1(-apart) / 2)
+    larger, smaller = torch.maximum(log_p, log_q).exp(), torch.minimum(log_p, log_q).exp()
+    return (larger * above + smaller * (above + apart)).sum(dim=1) / -2
+
+
 def divergence(kind: str, log_p: Tensor, log_q: Tensor) -> Tensor:
     """The named divergence between two layers' answers, [samples], never below 0."""
     if kind == "kl":
@@ -38,20 +51,8 @@ def divergence(kind: str, log_p: Tensor, log_q: Tensor) -> Tensor:
     elif kind == "symmetric-kl":
         value = (kl(log_p, log_q) + kl(log_q, log_p)) / 2
     else:
-        apart = log_q - log_p
-        value = -(log_p.exp() * log_mean_ratio(apart) + log_q.exp() * log_mean_ratio(-apart)).sum(dim=1) / 2
+        value = jsd(log_p, log_q)
     return value.clamp(min=0.0)
-
-
-def log_mean_ratio(apart: Tensor) -> Tensor:
-    """``log((1 + exp(apart)) / 2)``: the mean of p and q over p, where ``apart = log q - log p``; its shape.
-
-    Near 0 the difference of two logarithms would keep nothing of a value that is itself almost 0, which is where two
-    confident answers that agree lie.
-    """
-    near = torch.log1p(torch.expm1(apart) / 2)
-    far = torch.logaddexp(torch.zeros_like(apart), apart) - math.log(2.0)
-    return torch.where(apart.abs() < 1, near, far)
 
 
 @dataclass(frozen=True)
@@ -87,5 +88,7 @@ class FPABEE(ExitSignal):
         if state is None:
             return layer.no_score(), (log_q, empty_window(log_q, self.patience))
         log_p, window = state
-        window = push(window, divergence(self.divergence, log_p, log_q))
+        # Every patience asks for the same divergence; the earlier answers are part of what tells it apart.
+        key = ("divergence", self.divergence, log_p)
+        window = push(window, layer.once(key, lambda: divergence(self.divergence, log_p, log_q)))
         return largest(window), (log_q, window)

@@ -43,14 +43,20 @@ def null_space_share(layer: Layer, *, center: bool = False) -> Tensor:
             f"layer {layer.index}: the null space projection needs heads and offset norms, and this input has "
             f"{'no heads' if layer.head is None else 'no offset norms'}"
         )
-    logits, head = layer.logits64, layer.head
-    squared_norm = layer.offset_norm.double() ** 2
+    head, norm = layer.head, layer.offset_norm
+    # NSP and every alpha of CAP ask for the same numbers.
+    return layer.once(("null space share", center), lambda: outside_share(layer.logits64, norm.double(), head, center))
+
+
+def outside_share(logits: Tensor, norm: Tensor, head: Head, center: bool) -> Tensor:
+    """The same from float64 logits [samples, classes] and offset norms [samples]."""
+    squared_norm = norm.square()
     if center:
         centered = head.centered
         logits_c = logits - logits.mean(dim=1, keepdim=True)
         squared_norm = squared_norm - moved(head, logits) + moved(centered, logits_c)
         logits, head = logits_c, centered
-    inside = ((logits @ head.gram_inverse) * logits).sum(dim=1)
+    inside = (logits * (logits @ head.gram_inverse)).sum(dim=1)
     nothing = squared_norm <= 0.0
     outside = 1.0 - inside / torch.where(nothing, 1.0, squared_norm)
     return torch.where(nothing, 1.0, outside.clamp(0.0, 1.0).sqrt())

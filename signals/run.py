@@ -5,6 +5,7 @@ Everything that scores (the replay of a cache, live inference, the conformance c
 of spoiling a ranking silently.
 """
 
+import math
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -25,20 +26,26 @@ def validated_score(signal: ExitSignal, layer: Layer, score: Any) -> Tensor:
     The contract: a tensor [samples] of float64, finite from ``first_scored_layer`` on and all NaN before. A NaN has no
     place in a ranking, and no threshold parts an infinite score from its neighbours.
     """
-    where = f"signal {signal.text} at layer {layer.index}"
     if not isinstance(score, Tensor):
-        raise InputError(f"{where}: expected a tensor of scores, found {type(score).__name__}")
+        raise InputError(f"{_where(signal, layer)}: expected a tensor of scores, found {type(score).__name__}")
     if score.dtype != torch.float64 or score.shape != (layer.samples,):
         found = f"{str(score.dtype).removeprefix('torch.')} {list(score.shape)}"
-        raise InputError(f"{where}: expected scores float64 [{layer.samples}], found {found}")
+        raise InputError(f"{_where(signal, layer)}: expected scores float64 [{layer.samples}], found {found}")
     if layer.index < signal.first_scored_layer:
         if not bool(score.isnan().all()):
-            raise InputError(f"{where}: a score before its first scored layer, {signal.first_scored_layer}")
-    elif not bool(score.isfinite().all()):
+            first = signal.first_scored_layer
+            raise InputError(f"{_where(signal, layer)}: a score before its first scored layer, {first}")
+    elif not math.isfinite(float(score.sum())) and not bool(score.isfinite().all()):
+        # One sum, since this stands in every live step; only a sum that is not finite is looked into.
         row = int(score.isfinite().logical_not().nonzero()[0])
         sample = f"row {row} (id {int(layer.ids[row])})"
-        raise InputError(f"{where}: expected a finite score for {sample}, found {float(score[row])}")
+        found = f"found {float(score[row])}"
+        raise InputError(f"{_where(signal, layer)}: expected a finite score for {sample}, {found}")
     return score
+
+
+def _where(signal: ExitSignal, layer: Layer) -> str:
+    return f"signal {signal.text} at layer {layer.index}"
 
 
 def score_layers(signal: ExitSignal, layers: Iterable[Layer]) -> Tensor:

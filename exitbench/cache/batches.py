@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from exitbench.cache.finite import all_finite
 from exitbench.cache.heads import offset_norms
 from exitbench.cache.manifest import Manifest, Model, Task
 from exitbench.errors import InputError
@@ -150,8 +151,8 @@ def _expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def _refuse_non_finite(name: str, tensor: Tensor, start: int) -> None:
-    finite = torch.isfinite(tensor)
-    if not finite.all():
+    if not all_finite(tensor):
+        finite = torch.isfinite(tensor)
         layer, row = (int(part) for part in torch.nonzero(~finite)[0, :2])
         value = tensor[~finite][0].item()
         raise InputError(f"expected finite {name}, found {value} at layer {layer + 1}, row {row + start}")
@@ -189,7 +190,7 @@ class ShardBuffer:
         features = None
         if part.features is not None and dtype is not None:
             features = part.features.to(STORED[dtype], copy=True)
-            if not torch.isfinite(features).all():
+            if not all_finite(features):
                 layer, row = (int(item) for item in torch.nonzero(~torch.isfinite(features))[0, :2])
                 value = float(part.features[layer, row].abs().max())
                 raise InputError(

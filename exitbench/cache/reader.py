@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from exitbench.cache.files import file_bytes
+from exitbench.cache.finite import all_finite
 from exitbench.cache.heads import Head, head_algebra, offset_norms
 from exitbench.cache.manifest import MANIFEST, Manifest, ShardEntry, read_manifest
 from exitbench.cache.tensors import StoredTensor, TensorFile, open_tensors
@@ -181,7 +182,7 @@ class Cache:
         bias = stored.tensor("bias").expect(torch.float32, (self.layers, self.classes))
         result = weight.block(), bias.block()
         for tensor, name in zip(result, ("weight", "bias"), strict=True):
-            if not torch.isfinite(tensor).all():
+            if not all_finite(tensor):
                 layer = int(torch.nonzero(~torch.isfinite(tensor))[0, 0]) + 1
                 raise InputError(
                     f"{stored.path}: expected finite numbers, found one in {name} of layer {layer} that is not"
@@ -224,8 +225,8 @@ class Cache:
         return whole.to(self.device)
 
     def _refuse_non_finite(self, block: Tensor, what: str, layer: int, start: int) -> None:
-        finite = torch.isfinite(block)
-        if not finite.all():
+        if not all_finite(block):
+            finite = torch.isfinite(block)
             row = int(torch.nonzero(~finite)[0, 0])
             value = block[row][~finite[row]].reshape(-1)[0].item()
             raise InputError(f"{what}: expected finite numbers, found {value} at layer {layer}, row {row + start}")

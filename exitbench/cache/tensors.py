@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,7 +30,6 @@ DTYPES: dict[str, torch.dtype] = {
     "I64": torch.int64,
 }
 CODES = {dtype: code for code, dtype in DTYPES.items()}
-RAW = {torch.float16: np.float16, torch.bfloat16: np.int16, torch.float32: np.float32, torch.int64: np.int64}
 
 
 @dataclass(frozen=True)
@@ -49,19 +48,23 @@ class StoredTensor:
         Writing into the result changes neither the file nor any other block.
         """
         inner = self.shape[len(index) :]
-        start, stop, _ = (rows or slice(None)).indices(inner[0])
+        low, high, _ = (rows or slice(None)).indices(inner[0])
         row_items = math.prod(inner[1:])
         first = sum(position * math.prod(self.shape[axis + 1 :]) for axis, position in enumerate(index))
-        offset = self.begin + (first + start * row_items) * self.dtype.itemsize
-        shape = (max(stop - start, 0), *inner[1:])
+        offset = self.begin + (first + low * row_items) * self.dtype.itemsize
+        shape = (max(high - low, 0), *inner[1:])
         if math.prod(shape) == 0:
             return torch.empty(shape, dtype=self.dtype)
+        # Mapped without numpy's wrapper, which takes several times as long as the system: blocks are many and small.
+        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        count = math.prod(shape)
         try:
-            mapped = np.memmap(self.path, dtype=RAW[self.dtype], mode="c", offset=offset, shape=shape)
+            with self.path.open("rb", buffering=0) as stream:
+                length = offset - start + count * self.dtype.itemsize
+                mapped = mmap.mmap(stream.fileno(), length, access=mmap.ACCESS_COPY, offset=start)
         except (OSError, ValueError) as error:
             raise InputError(f"{self.path}: cannot be read: {str(error).lower()}") from None
-        tensor = torch.from_numpy(np.asarray(mapped))
-        return tensor.view(torch.bfloat16) if self.dtype is torch.bfloat16 else tensor
+        return torch.frombuffer(mapped, dtype=self.dtype, count=count, offset=offset - start).view(shape)
 
     def expect(self, dtype: torch.dtype, shape: tuple[int, ...]) -> StoredTensor:
         """This tensor, if it has that dtype and shape; else an InputError that names both."""
