@@ -7,8 +7,9 @@ missing declaration shows here and not in a live service.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import torch
@@ -81,18 +82,60 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Inp
 
 
 def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = None) -> ExitSignal:
-    """The signal after learning from the samples at ``rows`` of a cache (default: all of them)."""
+    """The signal after learning from the samples at ``rows`` of a cache (default: all of them).
+
+    The signal is given one layer at a time, so memory holds one layer of these samples and not the cache.
+    """
     check_inputs(cache, signal)
-    chosen = torch.arange(cache.rows) if rows is None else torch.from_numpy(np.asarray(rows, dtype=np.int64))
-    everything = slice(0, cache.rows)
-    layers = [
-        read_layer(cache, index, everything, signal.inputs).only(signal.inputs).take(chosen)
-        for index in range(1, cache.layers + 1)
-    ]
+    chosen = np.arange(cache.rows) if rows is None else np.asarray(rows)
     try:
-        return signal.fit(layers, torch.from_numpy(cache.labels)[chosen])
+        return signal.fit(CalibrationLayers(cache, chosen, signal.inputs), torch.from_numpy(cache.labels[chosen]))
     except Exception as error:  # a plug-in may raise anything
         raise named(signal, error) from error
+
+
+class CalibrationLayers(Sequence[Layer]):
+    """All layers of some samples of a cache, with what ``inputs`` name; each is read when it is asked for."""
+
+    def __init__(self, cache: Cache, rows: NDArray[np.intp], inputs: frozenset[Input]) -> None:
+        self.cache, self.rows, self.inputs = cache, rows, inputs
+
+    def __len__(self) -> int:
+        return self.cache.layers
+
+    @overload
+    def __getitem__(self, position: int) -> Layer: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Layer]: ...
+    def __getitem__(self, position: int | slice) -> Layer | list[Layer]:
+        numbers = range(1, self.cache.layers + 1)[position]
+        return self._layer(numbers) if isinstance(numbers, int) else [self._layer(number) for number in numbers]
+
+    def _layer(self, index: int) -> Layer:
+        cache, inputs = self.cache, self.inputs
+        norms = self._taken(lambda rows: cache.offset_norms(index, rows)) if "offset_norm" in inputs else None
+        return Layer(
+            index=index,
+            depth=cache.layers,
+            classes=cache.classes,
+            ids=torch.from_numpy(cache.ids[self.rows]),
+            logits=self._taken(lambda rows: cache.logits(index, rows)),
+            features=self._taken(lambda rows: cache.features(index, rows)) if "features" in inputs else None,
+            offset_norm=norms,
+            head=cache.head(index) if "head" in inputs else None,
+        )
+
+    def _taken(self, read: Callable[[slice], Tensor]) -> Tensor:
+        """The chosen samples, in their order, of what ``read`` gives for each block of the cache."""
+        taken: Tensor | None = None
+        for block in self.cache.blocks():
+            here = np.flatnonzero((self.rows >= block.start) & (self.rows < block.stop))
+            values = read(block)
+            if taken is None:
+                taken = values.new_empty((len(self.rows), *values.shape[1:]))
+            taken[torch.from_numpy(here)] = values[torch.from_numpy(self.rows[here] - block.start)]
+        assert taken is not None
+        return taken
 
 
 def read_layer(cache: Cache, index: int, rows: slice, inputs: frozenset[Input]) -> Layer:

@@ -161,6 +161,35 @@ def test_a_compact_cache_scores_like_the_whole_one(tmp_path, registry):
     )
 
 
+@dataclass(frozen=True)
+class Remembers(Made):
+    """Learns the mean feature of each layer, and says what it was given."""
+
+    name: ClassVar[str] = "remembers"
+    inputs: ClassVar = frozenset({"logits", "features", "offset_norm", "head"})
+    needs_fit = True
+    seen: ClassVar[list[Layer]] = []
+
+    def fit(self, calibration, labels):
+        assert len(calibration) == 4
+        self.seen[:] = [*calibration, calibration[-1], *calibration[1:3]]
+        return self
+
+
+def test_calibration_layers_hold_the_chosen_samples_in_their_order_over_shards(tmp_path):
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=90, layers=4, width=8, shard_rows=32))
+    rows = np.random.default_rng(0).permutation(90)[:50]
+    fitted(Remembers(), cache, rows)
+    assert [layer.index for layer in Remembers.seen] == [1, 2, 3, 4, 4, 2, 3]
+    chosen = torch.from_numpy(rows)
+    for layer in Remembers.seen:
+        assert torch.equal(layer.ids, torch.from_numpy(cache.ids)[chosen])
+        assert torch.equal(layer.logits, cache.logits(layer.index)[chosen])
+        assert torch.equal(layer.features, cache.features(layer.index)[chosen])
+        assert torch.equal(layer.offset_norm, cache.offset_norms(layer.index)[chosen])
+        assert torch.equal(layer.head.weight, cache.head(layer.index).weight)
+
+
 def test_a_signal_that_learns_is_fitted_on_the_samples_given(path, registry):
     cache = Cache(path)
     signal = registry.make("right-tool[temperature=fitted]")

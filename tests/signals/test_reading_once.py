@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.scoring import score, score_all
+from benchmarks.scoring import read_layer, score, score_all
 from exitbench.cache import Cache, compact, synthetic_cache
-from signals import Registry
+from signals import Registry, f_pabee, nsp, score_layers
 from signals.contract import LogitReadings
 
 EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
@@ -61,3 +61,35 @@ def test_together_and_apart_the_scores_are_the_same(tmp_path: Path, registry: Re
     signals = [registry.make(name) for name in EIGHT]
     for signal, found in zip(signals, score_all(cache, signals), strict=True):
         np.testing.assert_array_equal(found, score(cache, signal))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_a_sample_alone_and_among_others_has_the_same_scores(tmp_path: Path, registry: Registry, classes: int) -> None:
+    """Among others the numbers lie class by class in memory, alone they do not; no bit of a score may tell."""
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=37, layers=6, classes=classes))
+    inputs = frozenset({"logits", "offset_norm", "head"})
+    for text in (*EIGHT, "nsp[center=true]", "e-lang[temperature=2.5]", "f-pabee[divergence=symmetric-kl]"):
+        signal, together = registry.make(text), score(cache, text)
+        for row in (0, 17, 36):
+            alone = score_layers(signal, [read_layer(cache, m, slice(row, row + 1), inputs) for m in range(1, 7)])
+            np.testing.assert_array_equal(alone[:, 0].numpy(), together[:, row], err_msg=text)
+
+
+def test_what_the_alphas_and_patiences_of_a_grid_share_is_computed_once(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+    for module, name in ((nsp, "outside_share"), (f_pabee, "divergence")):
+        real = getattr(module, name)
+
+        def counting(*given, _real=real, _name=name):
+            calls[_name] += 1
+            return _real(*given)
+
+        monkeypatch.setattr(module, name, counting)
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=50, layers=6))
+    texts = ["nsp", "cap", "cap[alpha=0.1]", "f-pabee[patience=1]", "f-pabee[patience=3]"]
+    together = score_all(cache, [registry.make(text) for text in texts])
+    assert calls == {"outside_share": 5, "divergence": 4}
+    for text, found in zip(texts, together, strict=True):
+        np.testing.assert_array_equal(found, score(cache, text))
