@@ -1,0 +1,42 @@
+"""What the tests of ``exitbench check`` share: a folder with its baseline, and an edited copy of it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from checked_suite import SUITE, run
+
+from benchmarks.checking import Checked, check_suite
+from benchmarks.suite import load_suite
+from exitbench.cache import synthetic_cache
+
+
+@pytest.fixture(scope="module")
+def pinned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small cache, a suite of four signals and its baseline."""
+    folder = tmp_path_factory.mktemp("pinned")
+    synthetic_cache(folder / "caches/little", rows=80, layers=5, width=8, seed=3)
+    (folder / "small.toml").write_text(SUITE)
+    assert run(folder / "small.toml", "--update", "--jobs", 1) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def edited(pinned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy whose suite lost PABEE and whose baseline lost NSP, has a wrong DIS and a wide tolerance."""
+    folder = tmp_path_factory.mktemp("edited") / "copy"
+    shutil.copytree(pinned, folder)
+    (folder / "small.toml").write_text(SUITE.replace('"pabee", ', ""))
+    lines = (folder / "small.csv").read_text().splitlines(keepends=True)
+    lines = [line for line in lines if ",nsp," not in line]
+    at = next(n for n, line in enumerate(lines) if ",deebert," in line and ",2,,dis," in line)
+    key, value, _ = lines[at].rstrip().rsplit(",", 2)
+    lines[at] = f"{key},{float(value) + 7},6.5\n"
+    (folder / "small.csv").write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcome(edited: Path) -> Checked:
+    """What checking the edited copy gives."""
+    return check_suite(load_suite(edited / "small.toml"), edited / "small.csv")
