@@ -65,12 +65,13 @@ def rewritten(folder: Path, target: Path, order: np.ndarray, flipped: int | None
 # -- green
 
 
-def test_the_committed_fixtures_give_the_committed_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    code = run("smoke", "--jobs", 1)
+@pytest.mark.parametrize("suite", ["smoke", "paper"])
+def test_the_committed_fixtures_give_the_committed_numbers(suite: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(suite, "--jobs", 1)
     shown = capsys.readouterr().out
     assert code == 0, shown
-    count = len((BASELINES / "smoke.csv").read_text().splitlines()) - 1
-    assert shown == f"smoke: all {count} numbers as in the baseline\n"
+    count = len((BASELINES / f"{suite}.csv").read_text().splitlines()) - 1
+    assert shown == f"{suite}: all {count} numbers as in the baseline\n"
     assert count > 1000
 
 
