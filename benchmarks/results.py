@@ -184,6 +184,16 @@ def write_table(path: Path, table: pa.Table) -> None:
     temporary.replace(path)
 
 
+def join_tables(path: Path, name: str, parts: Iterable[Path]) -> None:
+    """Write the parquet files of units one after another into one, whole or not at all, never all of them in memory."""
+    temporary = path.with_name(path.name + ".part")
+    with pq.ParquetWriter(temporary, SCHEMAS[name], compression="zstd") as writer:
+        for part in parts:
+            for batch in pq.ParquetFile(part).iter_batches(1 << 20):
+                writer.write_batch(batch)
+    temporary.replace(path)
+
+
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
     """Write a JSON file whole or not at all, flushed to the disk."""
     temporary = path.with_name(path.name + ".part")

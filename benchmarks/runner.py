@@ -26,6 +26,7 @@ from benchmarks.results import (
     SCHEMAS,
     RunFiles,
     check_unique,
+    join_tables,
     rows_of,
     rows_table,
     table_of,
@@ -223,7 +224,7 @@ def perform_stages(stages: Stages, jobs: int) -> list[Failure]:
 
 def write_results(out: Path, stages: Stages, places: Sequence[CachePlace], entries: Sequence[tuple[str, str]]) -> None:
     """Put the units' tables together in the order of the suite, add averages, and write the parquet files."""
-    tables: dict[str, list[pa.Table]] = {name: [table_of(name, [])] for name in SCHEMAS}
+    files: dict[str, list[Path]] = {name: [] for name in SCHEMAS}
     for pair, own in zip(stages.pairs, stages.measures, strict=True):
         done = [unit.folder for unit in own if is_done(unit)]
         compared = (pair.folder / "results.parquet").is_file()
@@ -233,15 +234,18 @@ def write_results(out: Path, stages: Stages, places: Sequence[CachePlace], entri
                 holders = [*holders, *([pair.folder] if name in ("results", "pairs", "curves") else [])]
             elif name == "results":
                 holders = done  # without marks, but not lost
-            tables[name] += [pq.read_table(folder / f"{name}.parquet") for folder in holders]
-    joined = {name: pa.concat_tables(parts) for name, parts in tables.items()}
-    rows, pairs = (joined[name].filter(pc.is_null(joined[name]["layer"])) for name in ("results", "pairs"))
-    means, tests = averages(rows_of(rows), pairs.to_pylist(), places, entries)
-    joined["results"] = pa.concat_tables([joined["results"], rows_table(means)])
-    joined["pairs"] = pa.concat_tables([joined["pairs"], table_of("pairs", tests)])
-    check_unique(joined["results"])
-    for name, table in joined.items():
-        write_table(out / f"{name}.parquet", table)
+            files[name] += [folder / f"{name}.parquet" for folder in holders]
+    results, pairs = (
+        pa.concat_tables([table_of(name, []), *map(pq.read_table, files.pop(name))]) for name in ("results", "pairs")
+    )
+    rows, tests = (table.filter(pc.is_null(table["layer"])) for table in (results, pairs))
+    means, found = averages(rows_of(rows), tests.to_pylist(), places, entries)
+    results = pa.concat_tables([results, rows_table(means)])
+    check_unique(results)
+    write_table(out / "results.parquet", results)
+    write_table(out / "pairs.parquet", pa.concat_tables([pairs, table_of("pairs", found)]))
+    for name, parts in files.items():
+        join_tables(out / f"{name}.parquet", name, parts)
 
 
 def manifest_sha256(path: Path) -> str:

@@ -51,11 +51,11 @@ def entries_of(scored: ScoredCache, groups: Sequence[Sequence[int]]) -> list[Ent
 def weights_of(scored: ScoredCache, settings: Settings) -> dict[Side, Weights]:
     """The bootstrap weights of each side, [samples, resamples]; a sample's own, whatever else is there."""
     ids = scored.samples("test").ids
-    weights: dict[Side, Weights] = {"test": poisson_weights(ids, settings.seed, settings.resamples).astype(np.float32)}
+    weights: dict[Side, Weights] = {"test": poisson_weights(ids, settings.seed, settings.resamples)}
     if "held-out" in settings.protocols:
         ids = scored.samples("calibration").ids
         seed = settings.seed + CALIBRATION_SEED
-        weights["calibration"] = poisson_weights(ids, seed, settings.resamples).astype(np.float32)
+        weights["calibration"] = poisson_weights(ids, seed, settings.resamples)
     return weights
 
 

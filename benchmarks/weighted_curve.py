@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -39,8 +39,11 @@ MESH = 96
 REACH = 6.0
 """Half the width of that neighbourhood, in standard errors of the mean exit layer."""
 
-Weights = NDArray[np.float32]
+Weights = NDArray[np.uint8]
 """How often each sample is drawn in each resample, [samples, resamples]."""
+
+FEW = 1 << 24
+"""Up to this many weights are kept as float32, ready to be multiplied; more of them are turned over block by block."""
 
 LARGEST_EXACT = 1 << 24
 
@@ -55,15 +58,21 @@ class Drawn:
     Made once per part and shared by all signals, since copying weights costs as much as summing them.
     """
 
-    weights: Weights
+    weights: Weights | NDArray[np.float32]
     rows: NDArray[np.bool_]
 
     @classmethod
     def of(cls, weights: Weights, rows: NDArray[np.bool_] | None = None) -> Drawn:
         """From the weights [samples, resamples] of all samples."""
         if rows is None or rows.all():
-            return cls(weights, np.ones(len(weights), dtype=bool))
-        return cls(weights[rows], rows)
+            rows = np.ones(len(weights), dtype=bool)
+        else:
+            weights = weights[rows]
+        return cls(weights.astype(np.float32) if weights.size <= FEW else weights, rows)
+
+    @property
+    def resamples(self) -> int:
+        return int(self.weights.shape[1])
 
     @cached_property
     def samples(self) -> NDArray[np.int64]:
@@ -75,9 +84,21 @@ class Drawn:
         """Where each sample stands among the drawn ones, [samples]."""
         return np.cumsum(self.rows) - 1
 
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """The weights of some resamples at a time, so that memory is bounded whatever the number of samples."""
+        width = self.resamples if self.weights.dtype == np.float32 else max(FEW // len(self.weights), 1)
+        for start in range(0, self.resamples, width):
+            resamples = slice(start, min(start + width, self.resamples))
+            yield resamples, self.weights[:, resamples].astype(np.float32, copy=False)
+
+    def times(self, matrix: Any) -> NDArray[np.float32]:
+        """The product of ``matrix`` [..., drawn], dense or sparse, and the weights: [..., resamples]."""
+        parts = [np.asarray(matrix @ weights) for _, weights in self.blocks()]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
     def sums(self, worths: NDArray[Any]) -> NDArray[np.float32]:
         """The weighted sums of ``worths`` [..., samples] over the drawn samples, [..., resamples]."""
-        return np.asarray(worths[..., self.samples].astype(np.float32) @ self.weights)
+        return self.times(worths[..., self.samples].astype(np.float32))
 
 
 def listed_points(curve: Curve, speed_ups: Sequence[float]) -> NDArray[np.int64]:
@@ -129,7 +150,7 @@ def weighted_sums(
         counted = np.flatnonzero(change)
         ends = np.concatenate([[0], np.searchsorted(positions[counted], marks)])
         entries = (change[counted].astype(np.float32), columns[counted], ends)
-        sums: NDArray[np.float32] = csr_array(entries, shape=(len(marks), len(drawn.weights))) @ drawn.weights
+        sums = drawn.times(csr_array(entries, shape=(len(marks), len(drawn.weights))))
         sums[0] += first
         found.append(running(sums))
     return found, at_start[len(worths) :]
@@ -272,22 +293,22 @@ def weighted_rates(
     low, high = int(index.min()), int(index.max())
     bars = -scores.sign * thresholds[low : high + 1]
     side: Literal["left", "right"] = "right" if scores.strict else "left"
-    weights = drawn.weights
     right, asked = outcomes.correct[:-1, drawn.samples], scores.permitted[:, drawn.samples]
     cell = np.searchsorted(bars, -asked.ravel(), side=side).reshape(asked.shape)
     first = scores.first_exit_layer - 1
     always = np.zeros(right.shape, dtype=bool)
     always[first:] = cell == 0
-    summed = np.concatenate([always & ~right, always & right, ~right, right]).astype(np.float32) @ weights
+    summed = drawn.times(np.concatenate([always & ~right, always & right, ~right, right]).astype(np.float32))
     wrong_exits, right_exits, wrong_decisions, right_decisions = summed.reshape(4, len(right), -1).astype(np.float64)
-    for layer in range(len(asked)):
-        sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))
-        counted = weights[sometimes]
-        counted *= cell[layer, sometimes, None] <= index - low
-        truth = right[first + layer, sometimes]
-        exits = np.stack([~truth, truth]).astype(np.float32) @ counted
-        wrong_exits[first + layer] += exits[0]
-        right_exits[first + layer] += exits[1]
+    for resamples, weights in drawn.blocks():
+        for layer in range(len(asked)):
+            sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))
+            counted = weights[sometimes]
+            counted *= cell[layer, sometimes, None] <= index[resamples] - low
+            truth = right[first + layer, sometimes]
+            exits = np.stack([~truth, truth]).astype(np.float32) @ counted
+            wrong_exits[first + layer, resamples] += exits[0]
+            right_exits[first + layer, resamples] += exits[1]
     return RateTally(wrong_exits, wrong_decisions, right_decisions - right_exits, right_decisions)
 
 

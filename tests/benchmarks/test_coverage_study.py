@@ -49,7 +49,7 @@ def test_intervals_for_dis_and_matched_accuracy_cover_as_they_promise(n, truth, 
     for number in range(DRAWS):
         scores, outcomes = draw(rng, n)
         curve = trade_off_curve(scores, outcomes)
-        weights = Drawn.of(poisson_weights(np.arange(n), number, 1000).astype(np.float32))
+        weights = Drawn.of(poisson_weights(np.arange(n), number, 1000))
         sums = weighted_tally(curve, curve.events.ends[listed_points(curve, [SPEED_UP])], weights)
         resampled = gather(sums, nearest_marks(sums, np.array([SPEED_UP]))[0])
         read = interval(matched(curve, SPEED_UP).score("accuracy"), resampled.accuracy, n)

@@ -37,7 +37,7 @@ def drawn(case, weights, column, rows=None):
 
 def weighted_case(seed):
     case = random_case(seed, samples=9 + seed % 5)
-    return case, poisson_weights(np.arange(case.scores.samples), seed, B).astype(np.float32)
+    return case, poisson_weights(np.arange(case.scores.samples), seed, B)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -122,7 +122,7 @@ def test_rates_of_a_resample_count_its_samples_written_out(seed):
 def test_a_thinned_list_of_points_gives_the_error_of_all_points(monkeypatch):
     case = random_case(3, samples=1500)
     curve = case.curve
-    weights = Drawn.of(poisson_weights(np.arange(1500), 0, 200).astype(np.float32))
+    weights = Drawn.of(poisson_weights(np.arange(1500), 0, 200))
     sums = weighted_tally(curve, curve.events.ends, weights)
     exact = gather(sums, nearest_marks(sums, np.array([1.5]))).accuracy[0]
     monkeypatch.setattr(weighted_curve, "ALL_POINTS", 200)
@@ -134,9 +134,30 @@ def test_a_thinned_list_of_points_gives_the_error_of_all_points(monkeypatch):
     np.testing.assert_allclose(thinned, exact, atol=0.1 * exact.std() + 0.1)
 
 
+@pytest.mark.parametrize("kept", [0, 100, 10**6])
+def test_weights_block_by_block_give_the_same_sums(kept, monkeypatch):
+    case = random_case(5, samples=40)
+    curve, weights = case.curve, poisson_weights(np.arange(40), 0, 50)
+    rows = np.arange(40) % 3 > 0
+    index = np.random.default_rng(0).integers(0, curve.points, 50)
+
+    def everything():
+        some = Drawn.of(weights, rows)
+        tally = weighted_tally(curve, curve.events.ends, some)
+        rates = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, some)
+        reached = reached_tally(curve, curve.events.ends, index, some)
+        return [tally.layers, tally.hits, tally.positives, *vars(rates).values(), *vars(reached).values()]
+
+    whole = everything()
+    monkeypatch.setattr(weighted_curve, "FEW", kept)
+    assert len(list(Drawn.of(weights, rows).blocks())) == {0: 50, 100: 17, 10**6: 1}[kept]
+    for found, expected in zip(everything(), whole, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_folds_add_up_to_the_whole():
     case = random_case(9, samples=40)
-    weights = poisson_weights(np.arange(40), 0, B).astype(np.float32)
+    weights = poisson_weights(np.arange(40), 0, B)
     fold = folds(np.arange(40), 0)
     marks = case.curve.events.ends
     parts = [weighted_tally(case.curve, marks, Drawn.of(weights, fold == k)).correct for k in range(5)]
