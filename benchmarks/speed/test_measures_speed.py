@@ -102,7 +102,7 @@ def whole_curve(scores: SignalScores, outcomes: Outcomes) -> Curve:
 
 def weights_for(samples: int, resamples: int = RESAMPLES) -> Drawn:
     """The bootstrap's weights, as a run makes them once per cache."""
-    return Drawn.of(poisson_weights(np.arange(samples), 0, resamples).astype(np.float32))
+    return Drawn.of(poisson_weights(np.arange(samples), 0, resamples))
 
 
 def read_everything(curve: Curve, drawn: Drawn) -> None:
