@@ -8,6 +8,7 @@ import torch
 from transformers.utils import logging
 
 from tests.models.tiny import save_backbone, tiny_model, write_reviews
+from tests.models.trainings import new_training
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -36,3 +37,12 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def exits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random multi-exit model folder for sst2, 4 layers of width 16."""
     return tiny_model(tmp_path_factory.mktemp("models") / "tiny-sst2")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(encoder: Path, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder at the end of the small training."""
+    out = tmp_path_factory.mktemp("trained") / "model"
+    result = new_training(encoder, reviews, out).run()
+    assert result.finished
+    return out

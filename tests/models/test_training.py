@@ -1,124 +1,39 @@
-"""Training: the same weights as a plain loop, as an interrupted run, and as two processes; three losses."""
+"""Training: the same weights as a plain loop, alone and as two processes; losses, scores, devices, the verb."""
 
 import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from sklearn.metrics import accuracy_score, f1_score
-from torch import Tensor, nn
+from torch import nn
 
-from exitbench.cache import TASKS, Task
+from exitbench.cache import Task
 from exitbench.cli.app import main
 from exitbench.errors import InputError
-from exitbench.models.batches import Batch, Tokens, tokenize, training_batches
-from exitbench.models.checkpoints import checkpoints_of, latest_checkpoint, step_seed
-from exitbench.models.data import load_examples
+from exitbench.models.batches import Batch, Tokens
+from exitbench.models.checkpoints import checkpoints_of, latest_checkpoint
 from exitbench.models.devices import autocast_dtype, runs_on_cpu
-from exitbench.models.interrupts import StopRequest
 from exitbench.models.losses import exit_loss, open_for_training, stages
 from exitbench.models.network import MultiExitConfig, MultiExitModel
 from exitbench.models.progress import ProgressBar
 from exitbench.models.scores import confusion_counts, layer_scores
-from exitbench.models.training import Training, TrainingOptions
+from exitbench.models.training import TrainingOptions
 from tests.models.tiny import two_processes, write_reviews
-
-SST2 = TASKS["sst2"]
-OPTIONS = TrainingOptions(epochs=2, batch_size=16, learning_rate=1e-3, head_learning_rate=5e-3)
-
-
-def new_model(encoder: Path, pooling: str = "mean", pooler: str = "per-layer") -> MultiExitModel:
-    config = MultiExitConfig(SST2.classes, pooling, pooler, "sst2")  # type: ignore[arg-type]
-    return MultiExitModel.from_backbone(encoder, config, seed=0)
-
-
-def split_tokens(model: MultiExitModel, reviews: Path, split: str) -> Tokens:
-    return tokenize(load_examples("sst2", split, reviews), model.tokenizer, 128)
-
-
-def new_training(encoder: Path, reviews: Path, out: Path, options: TrainingOptions = OPTIONS, **more: Any) -> Training:
-    model = more.pop("model", None) or new_model(encoder)
-    train, dev = (split_tokens(model, reviews, split) for split in ("train", "dev"))
-    train = more.pop("wrap", lambda tokens: tokens)(train)
-    return Training(model, train, dev, SST2, options, out, **{"checkpoint_every": 0, **more})
-
-
-def weights(folder: Path) -> dict[str, Tensor]:
-    return load_file(folder / "model.safetensors")
-
-
-def assert_same_weights(first: Path, second: Path) -> None:
-    one, two = weights(first), weights(second)
-    assert one.keys() == two.keys()
-    assert all(torch.equal(one[name], two[name]) for name in one)
-
-
-def plain_loop(encoder: Path, reviews: Path, options: TrainingOptions, ranks: int) -> MultiExitModel:
-    """The same training written out by hand: AdamW, decay for matrices, a triangle of learning rates."""
-    model = new_model(encoder).train()
-    tokens = split_tokens(model, reviews, "train")
-    named = list(model.named_parameters())
-    optimizers = [
-        (rate, torch.optim.AdamW([p for n, p in named if belongs(n, p)], weight_decay=decay))
-        for rate, belongs, decay in (
-            (options.learning_rate, lambda n, p: n.startswith("backbone") and p.ndim > 1, options.weight_decay),
-            (options.learning_rate, lambda n, p: n.startswith("backbone") and p.ndim == 1, 0.0),
-            (
-                options.head_learning_rate,
-                lambda n, p: not n.startswith("backbone") and p.ndim > 1,
-                options.weight_decay,
-            ),
-            (options.head_learning_rate, lambda n, p: not n.startswith("backbone") and p.ndim == 1, 0.0),
-        )
-    ]
-    epochs = [
-        training_batches(tokens.lengths, options.batch_size, options.seed, epoch, ranks)
-        for epoch in range(options.epochs)
-    ]
-    rounds = [epoch[start : start + ranks] for epoch in epochs for start in range(0, len(epoch), ranks)]
-    warm = round(0.1 * len(rounds))
-    for step, group in enumerate(rounds):
-        model.zero_grad()
-        for rank, rows in enumerate(group):
-            torch.manual_seed(step_seed(options.seed, step, rank))
-            batch = tokens.batch(rows)
-            logits = model(batch)
-            loss = sum(nn.functional.cross_entropy(logits[m], batch.labels) for m in range(model.depth))
-            (loss / ranks).backward()  # type: ignore[union-attr]
-        nn.utils.clip_grad_norm_(model.parameters(), options.clip)
-        factor = (step + 1) / warm if step < warm else (len(rounds) - step) / (len(rounds) - warm)
-        for rate, optimizer in optimizers:
-            optimizer.param_groups[0]["lr"] = rate * factor
-            optimizer.step()
-    return model.eval()
-
-
-def assert_close_weights(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    for name, value in expected.items():
-        # Attention does not change when all keys move together, so the true gradient of a key's bias
-        # is zero and Adam makes steps of its rounding noise.
-        if not name.endswith("key.bias"):
-            torch.testing.assert_close(
-                found[name], value, atol=1e-5, rtol=1e-3, msg=lambda text, n=name: f"{n}: {text}"
-            )
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(encoder: Path, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("trained") / "model"
-    result = new_training(encoder, reviews, out).run()
-    assert result.finished
-    return out
+from tests.models.trainings import (
+    OPTIONS,
+    assert_close_weights,
+    new_model,
+    new_training,
+    plain_loop,
+    split_tokens,
+    weights,
+)
 
 
 def test_training_gives_the_weights_of_a_plain_loop(encoder: Path, reviews: Path, uninterrupted: Path) -> None:
@@ -149,138 +64,6 @@ def test_the_last_scores_are_those_of_the_saved_model(reviews: Path, uninterrupt
     expected = [100 * accuracy_score(batch.labels, row) for row in answers]
     record = json.loads((uninterrupted / "training.json").read_text())
     assert record["history"][-1]["scores"] == pytest.approx(expected)
-
-
-@dataclass(frozen=True)
-class Alarming(Tokens):
-    """Tokens whose batch number ``at`` sends this process a real signal, as Ctrl-C or a scheduler does."""
-
-    at: int = 0
-    number: int = signal.SIGINT
-    calls: list[int] = field(default_factory=list)
-
-    def batch(self, rows: Any) -> Batch:
-        self.calls.append(1)
-        if len(self.calls) == self.at:
-            os.kill(os.getpid(), self.number)
-        return super().batch(rows)
-
-
-def alarming(at: int, number: int) -> Any:
-    return lambda tokens: Alarming(tokens.ids, tokens.types, tokens.labels, tokens.pad_id, tokens.cut, at, number)
-
-
-@pytest.mark.parametrize(("at", "number"), [(3, signal.SIGINT), (8, signal.SIGTERM), (11, signal.SIGINT)])
-def test_a_training_stopped_at_any_step_ends_in_the_same_weights(
-    encoder: Path, reviews: Path, uninterrupted: Path, tmp_path: Path, at: int, number: int
-) -> None:
-    out = tmp_path / "model"
-    before = signal.getsignal(signal.SIGINT)
-    stopped = new_training(encoder, reviews, out, wrap=alarming(at, number)).run()
-    assert (stopped.finished, stopped.steps) == (False, at)
-    assert not out.exists()
-    assert latest_checkpoint(out) == checkpoints_of(out) / f"step-{at:08d}"
-    assert signal.getsignal(signal.SIGINT) is before
-    said: list[str] = []
-    resumed = new_training(encoder, reviews, out, say=said.append).run(resume=True)
-    assert said == [f"resuming after step {at} of 16"]
-    assert resumed.finished
-    assert_same_weights(out, uninterrupted)
-    whole, parts = (json.loads((folder / "training.json").read_text()) for folder in (uninterrupted, out))
-    for one, two in zip(whole["history"], parts["history"], strict=True):
-        assert one["scores"] == two["scores"]
-        assert one["loss"] == pytest.approx(two["loss"])
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-from exitbench.models.batches import Tokens
-from tests.models.test_training import new_training
-torch.set_num_threads(1)
-batch, calls = Tokens.batch, []
-def deadly(self, rows):
-    calls.append(1)
-    if len(calls) == 14:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return batch(self, rows)
-Tokens.batch = deadly
-new_training(*map(Path, sys.argv[1:]), checkpoint_every=5).run()
-"""
-
-
-def test_a_killed_training_goes_on_after_its_last_checkpoint(
-    encoder: Path, reviews: Path, uninterrupted: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "model"
-    done = subprocess.run([sys.executable, "-c", KILLED, encoder, reviews, out], check=False, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    assert [path.name for path in checkpoints_of(out).iterdir()] == ["step-00000010"]
-    assert new_training(encoder, reviews, out, checkpoint_every=5).run(resume=True).finished
-    assert_same_weights(out, uninterrupted)
-
-
-def test_a_training_in_two_stages_resumes_in_either(encoder: Path, reviews: Path, tmp_path: Path) -> None:
-    options = TrainingOptions(loss="two-stage", epochs=1, batch_size=16, learning_rate=1e-3)
-    assert new_training(encoder, reviews, tmp_path / "whole", options).run().finished
-    for at in (3, 8, 11):
-        out = tmp_path / f"stopped-{at}"
-        assert not new_training(encoder, reviews, out, options, wrap=alarming(at, signal.SIGINT)).run().finished
-        assert new_training(encoder, reviews, out, options).run(resume=True).finished
-        assert_same_weights(out, tmp_path / "whole")
-
-
-def test_the_second_interrupt_stops_at_once() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), StopRequest() as request:
-        os.kill(os.getpid(), signal.SIGINT)
-        assert request.made
-        os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_training_in_a_thread_leaves_signals_alone(encoder: Path, reviews: Path, tmp_path: Path) -> None:
-    options = TrainingOptions(epochs=1, batch_size=60)
-    training = new_training(encoder, reviews, tmp_path / "model", options)
-    thread = threading.Thread(target=training.run)
-    thread.start()
-    thread.join()
-    assert (tmp_path / "model" / "training.json").is_file()
-
-
-def stopped_training(encoder: Path, reviews: Path, out: Path) -> None:
-    new_training(encoder, reviews, out, wrap=alarming(2, signal.SIGINT)).run()
-
-
-def test_an_unfinished_training_is_not_overwritten(encoder: Path, reviews: Path, tmp_path: Path) -> None:
-    stopped_training(encoder, reviews, tmp_path / "model")
-    with pytest.raises(InputError, match=r"found an unfinished one in .*: go on with --resume"):
-        new_training(encoder, reviews, tmp_path / "model").run()
-
-
-def test_other_settings_do_not_resume_a_training(encoder: Path, reviews: Path, tmp_path: Path) -> None:
-    stopped_training(encoder, reviews, tmp_path / "model")
-    other = TrainingOptions(epochs=2, batch_size=16, learning_rate=2e-3, head_learning_rate=5e-3)
-    with pytest.raises(InputError, match=r"learning_rate was 0.001, found 0.002"):
-        new_training(encoder, reviews, tmp_path / "model", other).run(resume=True)
-
-
-@pytest.mark.parametrize("name", ["progress.json", "model.safetensors", "optimizer.safetensors"])
-def test_a_damaged_checkpoint_is_one_clear_line(encoder: Path, reviews: Path, tmp_path: Path, name: str) -> None:
-    stopped_training(encoder, reviews, tmp_path / "model")
-    checkpoint = latest_checkpoint(tmp_path / "model")
-    assert checkpoint is not None
-    (checkpoint / name).write_bytes(b"{")
-    with pytest.raises(InputError, match="expected a whole checkpoint in"):
-        new_training(encoder, reviews, tmp_path / "model").run(resume=True)
-
-
-def test_resuming_nothing_starts_from_the_beginning_and_says_so(encoder: Path, reviews: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    options = TrainingOptions(epochs=1, batch_size=120)
-    assert new_training(encoder, reviews, tmp_path / "model", options, say=said.append).run(resume=True).finished
-    assert said == [f"no checkpoint in {tmp_path / 'model.training'}: starting from the beginning"]
 
 
 def test_a_finished_model_is_not_overwritten(encoder: Path, reviews: Path, uninterrupted: Path) -> None:
