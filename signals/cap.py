@@ -18,7 +18,6 @@ are closer than about 1e-3. Negative energies, those of decided samples, keep fu
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from signals.contract import Direction, ExitSignal, Input, Layer, Reference, parameter
@@ -46,4 +45,5 @@ class CAP(ExitSignal):
     def score(self, layer: Layer) -> Tensor:
         share = null_space_share(layer, center=self.center)
         # Not torch.sigmoid: its last few samples of a batch may differ from the others in the last bit.
-        return 1.0 / (1.0 + torch.exp(-energy(layer, center=self.center) - self.alpha * share))
+        undecided = energy(layer, center=self.center) + self.alpha * share
+        return undecided.neg_().exp_().add_(1.0).reciprocal_()

@@ -57,9 +57,9 @@ def outside_share(logits: Tensor, norm: Tensor, head: Head, center: bool) -> Ten
         squared_norm = squared_norm - moved(head, logits) + moved(centered, logits_c)
         logits, head = logits_c, centered
     inside = (logits * (logits @ head.gram_inverse)).sum(dim=1)
-    nothing = squared_norm <= 0.0
-    outside = 1.0 - inside / torch.where(nothing, 1.0, squared_norm)
-    return torch.where(nothing, 1.0, outside.clamp(0.0, 1.0).sqrt())
+    # Of nothing all lies outside: whatever is seen inside, divided by infinity, is 0.
+    seen = inside / torch.where(squared_norm <= 0.0, torch.inf, squared_norm)
+    return seen.neg_().add_(1.0).clamp_(0.0, 1.0).sqrt_()
 
 
 def moved(head: Head, logits: Tensor) -> Tensor:
