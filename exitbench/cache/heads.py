@@ -75,7 +75,7 @@ def offset_norms(features: Tensor, offset: Tensor) -> Tensor:
     norms = torch.empty(samples, dtype=torch.float32, device=features.device)
     buffer = torch.empty((rows, width), dtype=torch.float32, device=features.device)
     opposite = -shift
-    for block, sums in zip(features.split(rows), norms.split(rows), strict=True):
+    for block, sums in zip(torch.split(features, rows), torch.split(norms, rows), strict=True):
         squares = buffer[: len(block)]
         # (x - (-o))^2 in one pass, where addition and squaring would be two, then a sum that keeps several running
         # totals: together a quarter faster than adding in place and taking the norm, whose single total must wait.
