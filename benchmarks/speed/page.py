@@ -62,7 +62,7 @@ def wrapped(text: str) -> str:
 
 def page_text(shown: Sequence[Topic], committed: Committed) -> str:
     """The whole page."""
-    rows = [row for topic in shown for row in topic.rows if row.name in committed.rows]
+    rows = [row for topic in shown for row in topic.rows]
     parts = [TOP, machine_text(committed.machine), summary_text(rows, committed), table(rows, committed)]
     for topic in shown:
         parts.append(f"## {topic.title}\n\n{wrapped(topic.text)}\n")
@@ -70,7 +70,7 @@ def page_text(shown: Sequence[Topic], committed: Committed) -> str:
         if listed := list(details(topic.rows, committed)):
             parts.append("\n".join(listed) + "\n")
     parts.append(CHECK.format(margin=MARGIN, past=PAST_GOAL))
-    parts.append("\n".join(margins([row for topic in shown for row in topic.rows])) + "\n")
+    parts.append("\n".join(margins(rows)) + "\n")
     return "\n".join(parts)
 
 
@@ -81,21 +81,25 @@ def machine_text(machine: Mapping[str, str]) -> str:
 
 
 def summary_text(rows: Sequence[SpeedRow], committed: Committed) -> str:
-    """How many goals are met, and which are not."""
+    """How many goals are met, which are not, and of which nothing is known yet."""
     aimed = [row for row in rows if row.goal is not None]
-    missed = [row for row in aimed if not row.meets_goal(committed.rows[row.name].value)]
-    if not missed:
-        return f"All {len(aimed)} goals are met.\n" if aimed else ""
-    names = ", ".join(f"`{row.name}`" for row in missed)
-    return f"{len(aimed) - len(missed)} of {len(aimed)} goals are met; not met: {names}.\n"
+    known = [row for row in aimed if row.name in committed.rows]
+    missed = [row for row in known if not row.meets_goal(committed.rows[row.name].value)]
+    unknown = [row for row in aimed if row not in known]
+    text = f"{len(known) - len(missed)} of {len(aimed)} goals are met"
+    for words, some in (("not met", missed), ("not measured yet", unknown)):
+        if some:
+            text += f"; {words}: {', '.join(f'`{row.name}`' for row in some)}"
+    return wrapped(f"{text}.") + "\n"
 
 
 def table(rows: Sequence[SpeedRow], committed: Committed) -> str:
     """All ratios, as Markdown."""
     lines = ["| row | what | goal | measured | met |", "|---|---|---|---|---|"]
     for row in rows:
-        ratio = committed.rows[row.name].value
-        lines.append(f"| `{row.name}` | {row.what} | {row.goal_text} | {row.text(ratio)} | {met(row, ratio)} |")
+        found = committed.rows.get(row.name)
+        cells = ("not yet", "") if found is None else (row.text(found.value), met(row, found.value))
+        lines.append(f"| `{row.name}` | {row.what} | {row.goal_text} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speed.caches import feature_bytes, repeated, without_norms
+from benchmarks.speed.caches import feature_bytes, qqp_sized, repeated, without_norms
 from benchmarks.speed.ratios import Measured, child, duration
 from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
 
@@ -67,7 +67,7 @@ TOPIC = Topic(
     f"""
 {SHARDS} shards of 4,096 samples, 12 layers and width 768: 6.04 GB of float16 features, of which 1.5 GB may be in
 memory at once. Peaks are the high-water mark of the process's resident memory: what it allocated and what it has
-mapped, Python and its libraries included (about 0.5 GB). The feature files are hard links to one file, which needs
+mapped, Python and its libraries included (0.3 to 0.5 GB). The feature files are hard links to one file, which needs
 no disk; each mapping still counts in full.
 """,
     (SCORE, VERIFY, COMPACT, RUN),
@@ -75,10 +75,11 @@ no disk; each mapping still counts in full.
 
 
 @pytest.fixture(scope="module")
-def six_gigabytes(large_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = repeated(large_cache, tmp_path_factory.mktemp("speed") / "six", SHARDS)
+def six_gigabytes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("speed")
+    path = repeated(qqp_sized(folder / "shard", rows=4096), folder / "six", SHARDS)
     yield path
-    shutil.rmtree(path)
+    shutil.rmtree(folder)
 
 
 def peak(cache: Path, seen: Path, *words: str) -> Measured:
