@@ -1,31 +1,12 @@
 """A whole ``exitbench run`` on the committed fixtures: numbers against figures, two processes against one."""
-
-from __future__ import annotations
-
-import json
-import os
-import shutil
-import statistics
-import sys
-from pathlib import Path
-
-import pytest
-
-from benchmarks.speed.ratios import Child, Measured, Ratio, child
-from benchmarks.speed.rows import Record, SpeedRow, Topic
-
-SUITE, ROUNDS = "paper", 2
-
-NUMBERS = SpeedRow(
-    "run-numbers",
-    "all numbers of `exitbench run` / drawing its figures",
-    "lower",
-    goal=1.0,
-    limit="""
-Half of the numbers' time goes into resamples, which cross-fitting repeats for every fold and every value of a grid, the
-other half into thousands of small readings. What helped: running sums over whole rows in blocks instead of `cumsum` down
-the columns (5 ms to 0.7 ms for 888 points and 1000 resamples), halving in all resamples at once instead of one search in
-a transposed copy (12 ms to 5 ms), flat `take` instead of two-index gathering (4 times), percentiles without
+from __future__ import annotations import json import os import shutil import statistics import sys from pathlib
+import Path import pytest from benchmarks.speed.ratios import Child, Measured, Ratio, child from
+benchmarks.speed.rows import Record, SpeedRow, Topic SUITE, ROUNDS = "paper", 2 NUMBERS = SpeedRow( "run-numbers",
+"all numbers of `exitbench run` / drawing its figures", "lower", goal=1.0, limit=""" Half of the numbers' time goes
+into resamples, which cross-fitting repeats for every fold and every value of a grid, the other half into thousands
+of small readings. What helped: running sums over whole rows in blocks instead of `cumsum` down the columns (5 ms
+to 0.7 ms for 888 points and 1000 resamples), halving in all resamples at once instead of one search in a
+transposed copy (12 ms to 5 ms), flat `take` instead of two-index gathering (4 times), percentiles without
 `np.quantile`'s checks (10 times).
 """,
 )
@@ -36,19 +17,20 @@ JOBS = SpeedRow(
     goal=1.5,
     margin=0.25,
     limit="""
-What does not divide: the first process imports, joins the result files and writes tables and page alone, and a stage waits
-for its last unit. Workers are copies of one process that has loaded the libraries while the first loads its own; with fresh
-processes each stage paid three seconds of imports per worker. On a machine whose two cores are two threads of one, two
-busy processes together do less than twice the work of one, whatever the program.
+What does not divide: the first process imports, joins the result files and writes tables and page alone, and a
+stage waits for its last unit. Workers are copies of one process that has loaded the libraries while the first
+loads its own; with fresh processes each stage paid three seconds of imports per worker. On a machine whose two
+cores are two threads of one, two busy processes together do less than twice the work of one, whatever the program.
 """,
 )
 TOPIC = Topic(
     "A whole run",
     f"""
 The {SUITE} suite on the caches that come with the clone: results, tables, figures and page, each run a process of
-its own, {ROUNDS} rounds in turn (a run takes about a minute, long enough to average the machine's moods). *Numbers* are everything up to the result files: scores, measures, 1000 resamples,
-paired tests, under two protocols. Their processor time and that of the figures come from the runs with one job. By
-the clock, start and imports of every process count too.
+its own, {ROUNDS} rounds in turn (a run takes about a minute, long enough to average the machine's moods).
+*Numbers* are everything up to the result files: scores, measures, 1000 resamples, paired tests, under two
+protocols. Their processor time and that of the figures come from the runs with one job. By the clock, start and
+imports of every process count too.
 """,
     (NUMBERS, JOBS),
 )
