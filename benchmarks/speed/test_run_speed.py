@@ -1,13 +1,32 @@
 """A whole ``exitbench run`` on the committed fixtures: numbers against figures, two processes against one."""
-from __future__ import annotations import json import os import shutil import statistics import sys from pathlib
-import Path import pytest from benchmarks.speed.ratios import Child, Measured, Ratio, child from
-benchmarks.speed.rows import Record, SpeedRow, Topic SUITE, ROUNDS = "paper", 2 NUMBERS = SpeedRow( "run-numbers",
-"all numbers of `exitbench run` / drawing its figures", "lower", goal=1.0, limit=""" Half of the numbers' time goes
-into resamples, which cross-fitting repeats for every fold and every value of a grid, the other half into thousands
-of small readings. What helped: running sums over whole rows in blocks instead of `cumsum` down the columns (5 ms
-to 0.7 ms for 888 points and 1000 resamples), halving in all resamples at once instead of one search in a
-transposed copy (12 ms to 5 ms), flat `take` instead of two-index gathering (4 times), percentiles without
-`np.quantile`'s checks (10 times).
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.speed.ratios import Child, Measured, Ratio, child
+from benchmarks.speed.rows import Record, SpeedRow, Topic
+
+SUITE, ROUNDS = "paper", 2
+
+NUMBERS = SpeedRow(
+    "run-numbers",
+    "all numbers of `exitbench run` / drawing its figures",
+    "lower",
+    goal=1.0,
+    limit="""
+Half of the numbers' time goes into resamples, which cross-fitting repeats for every fold and every value of a
+grid, the other half into thousands of small readings. What helped: running sums over whole rows in blocks instead
+of `cumsum` down the columns (5 ms to 0.7 ms for 888 points and 1000 resamples), halving in all resamples at once
+instead of one search in a transposed copy (12 ms to 5 ms), flat `take` instead of two-index gathering (4 times),
+percentiles without `np.quantile`'s checks (10 times).
 """,
 )
 JOBS = SpeedRow(
