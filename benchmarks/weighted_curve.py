@@ -43,7 +43,10 @@ Weights = NDArray[np.uint8]
 """How often each sample is drawn in each resample, [samples, resamples]."""
 
 FEW = 1 << 24
-"""Up to this many weights are kept as float32, ready to be multiplied; more of them are turned over block by block."""
+"""Up to this many weights are kept as float32, ready to be multiplied; more of them become float32 block by block."""
+
+BLOCK = 1 << 22
+"""Weights in such a block."""
 
 LARGEST_EXACT = 1 << 24
 
@@ -86,7 +89,7 @@ class Drawn:
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """The weights of some resamples at a time, so that memory is bounded whatever the number of samples."""
-        width = self.resamples if self.weights.dtype == np.float32 else max(FEW // len(self.weights), 1)
+        width = self.resamples if self.weights.dtype == np.float32 else max(BLOCK // len(self.weights), 1)
         for start in range(0, self.resamples, width):
             resamples = slice(start, min(start + width, self.resamples))
             yield resamples, self.weights[:, resamples].astype(np.float32, copy=False)
@@ -294,12 +297,14 @@ def weighted_rates(
     bars = -scores.sign * thresholds[low : high + 1]
     side: Literal["left", "right"] = "right" if scores.strict else "left"
     right, asked = outcomes.correct[:-1, drawn.samples], scores.permitted[:, drawn.samples]
-    cell = np.searchsorted(bars, -asked.ravel(), side=side).reshape(asked.shape)
+    cell = np.searchsorted(bars, -asked.ravel(), side=side).reshape(asked.shape).astype(np.int32)
     first = scores.first_exit_layer - 1
     always = np.zeros(right.shape, dtype=bool)
     always[first:] = cell == 0
-    summed = drawn.times(np.concatenate([always & ~right, always & right, ~right, right]).astype(np.float32))
-    wrong_exits, right_exits, wrong_decisions, right_decisions = summed.reshape(4, len(right), -1).astype(np.float64)
+    (wrong_exits, right_exits), (wrong_decisions, right_decisions) = (
+        drawn.times(np.stack(pair).astype(np.float32)).astype(np.float64)
+        for pair in ((always & ~right, always & right), (~right, right))
+    )
     for resamples, weights in drawn.blocks():
         for layer in range(len(asked)):
             sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))

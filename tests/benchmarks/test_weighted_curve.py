@@ -134,8 +134,8 @@ def test_a_thinned_list_of_points_gives_the_error_of_all_points(monkeypatch):
     np.testing.assert_allclose(thinned, exact, atol=0.1 * exact.std() + 0.1)
 
 
-@pytest.mark.parametrize("kept", [0, 100, 10**6])
-def test_weights_block_by_block_give_the_same_sums(kept, monkeypatch):
+@pytest.mark.parametrize(("block", "blocks"), [(0, 50), (100, 17), (10**6, 1)])
+def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
     case = random_case(5, samples=40)
     curve, weights = case.curve, poisson_weights(np.arange(40), 0, 50)
     rows = np.arange(40) % 3 > 0
@@ -149,8 +149,9 @@ def test_weights_block_by_block_give_the_same_sums(kept, monkeypatch):
         return [tally.layers, tally.hits, tally.positives, *vars(rates).values(), *vars(reached).values()]
 
     whole = everything()
-    monkeypatch.setattr(weighted_curve, "FEW", kept)
-    assert len(list(Drawn.of(weights, rows).blocks())) == {0: 50, 100: 17, 10**6: 1}[kept]
+    monkeypatch.setattr(weighted_curve, "FEW", 0)
+    monkeypatch.setattr(weighted_curve, "BLOCK", block)
+    assert len(list(Drawn.of(weights, rows).blocks())) == blocks
     for found, expected in zip(everything(), whole, strict=True):
         np.testing.assert_array_equal(found, expected)
 
