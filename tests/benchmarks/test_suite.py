@@ -101,7 +101,7 @@ def test_the_paper_suite_parses_and_says_which_caches_are_missing(tmp_path):
     assert paper.signals[-1] == "cap[alpha=0.01|0.1|1|10]"
     assert paper.layers_of(12) == (2, 6, 10)
     count = len(paper.caches)
-    with pytest.raises(InputError, match=rf"{count} of {count} caches are missing: mpnet-base-sst2-dev, .*minilm-l6"):
+    with pytest.raises(InputError, match=rf"{count} of {count} caches are missing: mpnet-base-rte-dev, .*minilm-l6"):
         paper.require_caches()
 
 

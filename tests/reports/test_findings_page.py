@@ -102,7 +102,7 @@ def test_a_number_that_moves_by_more_than_its_tolerance_is_seen(kept: Run, basel
     row = kept.row(cache, "cross-fit", cap.signal, cap.parameters, "dis", "", 6)
     assert row is not None
     key = row.key
-    moved = {**baseline, key: replace(baseline[key], value=baseline[key].value + 0.01)}
+    moved = {**baseline, key: replace(baseline[key], value=baseline[key].value + 3 * baseline[key].tolerance)}
     found = list(disagreements(kept, moved))
     assert f"result {key}" in found
     assert sum(one.startswith("difference") for one in found) == 7, "one pair with each other signal"
