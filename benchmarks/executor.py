@@ -18,8 +18,6 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import forkserver
-from multiprocessing.context import BaseContext, ForkServerContext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,9 +26,6 @@ from exitbench.errors import InputError
 DONE = "done.json"
 LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """Where the libraries below numpy and torch look for their number of threads."""
-
-LOADED_ONCE = ("benchmarks.stage_scores", "benchmarks.stage_measures", "benchmarks.stage_pairs")
-"""What every worker needs. Where the system can fork, one process loads it and the workers are copies of that one."""
 
 
 class Unit(Protocol):
@@ -91,25 +86,10 @@ def leave_ctrl_c_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def processes() -> BaseContext:
-    """How worker processes are made: as copies of one that has loaded the libraries, or fresh where that cannot be."""
-    for library in LIBRARIES:  # read by the children as they start: the processes are the parallelism
+def one_thread_per_process() -> None:
+    """Before numpy is loaded: processes are the parallelism, also in the children, which read this as they start."""
+    for library in LIBRARIES:
         os.environ.setdefault(library, "1")
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(LOADED_ONCE))
-    return context
-
-
-def load_ahead(jobs: int) -> None:
-    """Before numpy is loaded: one thread per process from here on, and begin to load what workers need.
-
-    That goes on while this process loads its own libraries.
-    """
-    context = processes()
-    if jobs > 1 and isinstance(context, ForkServerContext):
-        forkserver.ensure_running()
 
 
 class Workers:
@@ -145,7 +125,9 @@ class Workers:
 
     def _in_pool(self, units: Sequence[Unit], finished: Callable[[Unit], None]) -> dict[Path, Failure | None]:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.jobs, processes(), leave_ctrl_c_to_the_parent)
+            one_thread_per_process()
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.jobs, context, leave_ctrl_c_to_the_parent)
         futures: dict[Future[Failure | None], Unit] = {self._pool.submit(perform, unit): unit for unit in units}
         outcomes: dict[Path, Failure | None] = {}
         for future in as_completed(futures):

@@ -37,8 +37,8 @@ JOBS = SpeedRow(
     margin=0.25,
     limit="""
 What does not divide: the first process imports, joins the result files and writes tables and page alone, and a
-stage waits for its last unit. Workers are copies of one process that has loaded the libraries while the first
-loads its own; with fresh processes each stage paid three seconds of imports per worker. On a machine whose two
+stage waits for its last unit. Every worker imports for itself.
+On a machine whose two
 cores are two threads of one, two busy processes together do less than twice the work of one, whatever the program.
 """,
 )

@@ -58,10 +58,10 @@ def command(
 
     `exitbench check my-suite.toml --signals-dir my-signals --update`
     """
-    from benchmarks.executor import load_ahead
+    from benchmarks.executor import one_thread_per_process
 
     jobs = (os.cpu_count() or 1) if jobs is None else jobs
-    load_ahead(jobs)
+    one_thread_per_process()
     wanted = suites_of(suite, baseline)
 
     from benchmarks.checking import check_suite

@@ -58,10 +58,10 @@ def command(
 
     `exitbench run my-suite.toml --jobs 4`
     """
-    from benchmarks.executor import load_ahead
+    from benchmarks.executor import one_thread_per_process
 
     jobs = jobs or os.cpu_count() or 1
-    load_ahead(jobs)
+    one_thread_per_process()
     from dataclasses import replace
 
     from exitbench.cli.registry import load
