@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.baseline import Baseline, Move, baseline_of, moves, read_baseline, with_errors, write_baseline
+from benchmarks.executor import Workers
 from benchmarks.results import Row
 from benchmarks.runner import run_suite
 from benchmarks.suite import Suite
@@ -53,7 +54,12 @@ class Checked:
 
 
 def check_suite(
-    suite: Suite, file: Path, *, directories: Sequence[Path | str] = (), jobs: int = 1, must_exist: bool = True
+    suite: Suite,
+    file: Path,
+    *,
+    directories: Sequence[Path | str] = (),
+    workers: Workers | None = None,
+    must_exist: bool = True,
 ) -> Checked:
     """Compute the suite in a temporary folder and compare it with the baseline in ``file``.
 
@@ -62,24 +68,25 @@ def check_suite(
     """
     baseline = read_baseline(file) if must_exist or file.exists() else None
     load_registry(directories)  # a folder that is not there is the caller's mistake, not a number that moved
-    rows, problems = recompute(suite, directories, jobs, FEWEST_RESAMPLES)
+    rows, problems = recompute(suite, directories, workers, FEWEST_RESAMPLES)
     if problems:
         return Checked(suite.name, file, baseline, {}, (), tuple(problems))
     found = moves(baseline or {}, rows)
     if any(move.kind == "moved" for move in found):
         again = errors_suite(suite, found)
-        measured, _ = recompute(again, directories, jobs, min(suite.resamples, ERROR_RESAMPLES))
+        measured, _ = recompute(again, directories, workers, min(suite.resamples, ERROR_RESAMPLES))
         found = with_errors(found, measured)
     return Checked(suite.name, file, baseline, baseline_of(rows, baseline), tuple(found))
 
 
 def recompute(
-    suite: Suite, directories: Sequence[Path | str], jobs: int, resamples: int
+    suite: Suite, directories: Sequence[Path | str], workers: Workers | None, resamples: int
 ) -> tuple[list[Row], list[str]]:
     """The results of a suite with few resamples, and one line for everything that could not be computed."""
     with tempfile.TemporaryDirectory(prefix="exitbench-check-") as folder:
         try:
-            outcome = run_suite(replace(suite, resamples=resamples), Path(folder), jobs=jobs, directories=directories)
+            few = replace(suite, resamples=resamples)
+            outcome = run_suite(few, Path(folder), workers=workers, directories=directories)
         except InputError as error:
             return [], [str(error)]
         return outcome.files.rows(), [f"failed: {failure.label}: {failure.reason}" for failure in outcome.failures]

@@ -8,6 +8,7 @@ which is written last. Nothing here knows what the work is, so that another exec
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import multiprocessing
 import os
@@ -81,9 +82,14 @@ def digest(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def leave_ctrl_c_to_the_parent() -> None:
-    """A terminal sends Ctrl-C to all processes; only the first one answers it, and the others go with it."""
+def get_ready(modules: Sequence[str]) -> None:
+    """What a worker does first: leave Ctrl-C to the parent and import what its units will need.
+
+    A terminal sends Ctrl-C to all processes; only the first one answers it, and the others go with it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for module in modules:
+        importlib.import_module(module)
 
 
 def one_thread_per_process() -> None:
@@ -93,12 +99,16 @@ def one_thread_per_process() -> None:
 
 
 class Workers:
-    """``jobs`` processes kept over several stages, or this very process when ``jobs`` is 1."""
+    """``jobs`` processes kept over several stages, or this very process when ``jobs`` is 1.
 
-    def __init__(self, jobs: int) -> None:
+    ``modules`` are imported by each process as it starts; :meth:`start` makes it start before there is work.
+    """
+
+    def __init__(self, jobs: int = 1, modules: Sequence[str] = ()) -> None:
         if jobs < 1:
             raise InputError(f"expected at least one job, found {jobs}")
         self.jobs = jobs
+        self._modules = tuple(modules)
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
@@ -108,37 +118,53 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
+    def start(self) -> None:
+        """Let the processes import while this one does something else."""
+        if self.jobs > 1:
+            self._running_pool().submit(int)  # a pool starts its processes with its first task
+
     def run(self, units: Sequence[Unit], finished: Callable[[Unit], None]) -> list[Failure]:
         """Do all units; failures in the order of the units. ``finished`` is called after each one."""
+        return self.begin(units, finished)()
+
+    def begin(self, units: Sequence[Unit], finished: Callable[[Unit], None]) -> Callable[[], list[Failure]]:
+        """Hand out all units, and return what waits for them and gives the failures.
+
+        Without other processes the units are done before this returns.
+        """
         open_units = [unit for unit in units if not is_done(unit)]
         for unit in units:
             if is_done(unit):
                 finished(unit)
+        outcomes: dict[Path, Failure | None] = {}
+        futures: dict[Future[Failure | None], Unit] = {}
         if self.jobs == 1 or len(open_units) < 2:
-            failures = {}
             for unit in open_units:
-                failures[unit.folder] = perform(unit)
+                outcomes[unit.folder] = perform(unit)
                 finished(unit)
         else:
-            failures = self._in_pool(open_units, finished)
-        return [failure for unit in open_units if (failure := failures[unit.folder]) is not None]
+            pool = self._running_pool()
+            futures = {pool.submit(perform, unit): unit for unit in open_units}
 
-    def _in_pool(self, units: Sequence[Unit], finished: Callable[[Unit], None]) -> dict[Path, Failure | None]:
+        def wait() -> list[Failure]:
+            for future in as_completed(futures):
+                unit = futures[future]
+                try:
+                    outcomes[unit.folder] = future.result()
+                except BrokenProcessPool:
+                    outcomes[unit.folder] = Failure(unit.label, "its worker process ended unexpectedly")
+                    self._pool = None
+                finished(unit)
+            return [failure for unit in open_units if (failure := outcomes[unit.folder]) is not None]
+
+        return wait
+
+    def _running_pool(self) -> ProcessPoolExecutor:
         if self._pool is None:
             one_thread_per_process()
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, context, leave_ctrl_c_to_the_parent)
-        futures: dict[Future[Failure | None], Unit] = {self._pool.submit(perform, unit): unit for unit in units}
-        outcomes: dict[Path, Failure | None] = {}
-        for future in as_completed(futures):
-            unit = futures[future]
-            try:
-                outcomes[unit.folder] = future.result()
-            except BrokenProcessPool:
-                outcomes[unit.folder] = Failure(unit.label, "its worker process ended unexpectedly")
-                self._pool = None
-            finished(unit)
-        return outcomes
+            self._pool = ProcessPoolExecutor(self.jobs, context, get_ready, (self._modules,))
+        return self._pool
 
 
 @contextmanager

@@ -111,12 +111,12 @@ def run_suite(
     suite: Suite,
     out: Path,
     *,
-    jobs: int = 1,
+    workers: Workers | None = None,
     directories: Sequence[Path | str] = (),
     force: bool = False,
     command: str = "",
 ) -> RunOutcome:
-    """Run a suite into ``out``; the result files are the same for any number of ``jobs``.
+    """Run a suite into ``out``; the result files are the same for any ``workers``, by default this process alone.
 
     Raises InputError for a folder that holds a finished run (unless ``force``) and for missing caches.
     """
@@ -134,7 +134,8 @@ def run_suite(
     out.mkdir(parents=True, exist_ok=True)
     (out / "run.json").unlink(missing_ok=True)
     stages = stages_of(plan, out / UNITS)
-    failures = perform_stages(stages, jobs)
+    workers = workers or Workers()
+    failures = perform_stages(stages, workers)
     places = [
         CachePlace(name, one.model.name, one.split, "f1" if one.task.metric == "f1" else "accuracy")
         for name, one in manifests.items()
@@ -145,7 +146,7 @@ def run_suite(
         "command": command,
         "started": started.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 3),
-        "jobs": jobs,
+        "jobs": workers.jobs,
     }
     if not failures:
         shutil.rmtree(out / UNITS)
@@ -199,11 +200,11 @@ def stages_of(plan: Plan, folder: Path) -> Stages:
     return Stages(tuple(scores), tuple(measures), tuple(pairs), tuple(hashes))
 
 
-def perform_stages(stages: Stages, jobs: int) -> list[Failure]:
+def perform_stages(stages: Stages, workers: Workers) -> list[Failure]:
     """Do all units, stage by stage; what rests on a failed unit is left out and not reported again."""
     total = len(stages.scores) + sum(map(len, stages.measures)) + len(stages.pairs)
     failures: list[Failure] = []
-    with Workers(jobs) as workers, progress_bar(total, "run") as advance:
+    with progress_bar(total, "run") as advance:
         failures += workers.run(stages.scores, advance)
         scored = {unit.folder for unit in stages.scores if is_done(unit)}
         failures += workers.run([unit for own in stages.measures for unit in own if unit.scored in scored], advance)

@@ -15,6 +15,7 @@ from matplotlib.transforms import ScaledTranslation
 from benchmarks.results import BOUNDS, Row
 from reports import published
 from reports.figure_kinds import (
+    MOST_BANDS,
     FigureSpec,
     Look,
     cache_of,
@@ -35,8 +36,6 @@ SCREEN_POINTS = 300
 """Points of a line; more cannot be told apart on a screen."""
 
 PUBLISHED_LABELS = {published.BERT: "Published, BERT-base, test", published.ALBERT: "Published, ALBERT-base, test"}
-MOST_BANDS = 12
-"""With more signals than this, their bands would be one dark field; the tables have the intervals."""
 
 
 def score_name(cache: CacheFacts) -> str:

@@ -14,6 +14,9 @@ from matplotlib.lines import Line2D
 from reports.run import CacheFacts, Entry, Run
 from reports.style import line_style, marker, shades, shortened
 
+MOST_BANDS = 12
+"""With more signals than this, their bands would be one dark field; the tables have the intervals."""
+
 
 @dataclass(frozen=True)
 class FigureSpec:

@@ -75,7 +75,9 @@ def heat_map(axes: Axes, values: NDArray[np.float64], low: float, high: float, *
             if not math.isnan(value):
                 # At 0.18 black and white stand out alike.
                 ink = "#262626" if inks[row, column] > 0.18 else "white"
-                axes.text(column + 0.5, row + 0.5, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=7.5)
+                # Never outside its panel, so the layout need not measure it.
+                axes.text(column + 0.5, row + 0.5, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=7.5,
+                          in_layout=False)  # fmt: skip
     return mesh
 
 

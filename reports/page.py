@@ -114,9 +114,8 @@ class TaskView:
 class RunView:
     """Everything that the page shows of one run."""
 
-    def __init__(self, number: int, path: Path, name: str) -> None:
-        self.number, self.name = number, name
-        self.run = Run(path)
+    def __init__(self, number: int, run: Run, name: str) -> None:
+        self.number, self.name, self.run = number, name, run
         self.source = SourceRows(self.run)
         self.contests = Contests(self.source)
 
@@ -137,15 +136,19 @@ class RunView:
         return [self.shown(table) for table in tables_of(self.run)]
 
     @cached_property
+    def task_tables(self) -> list[ShownTable]:
+        """A table per task, in the suite's order."""
+        return [self.shown(task_table(self.run, cache, self.verdict.protocol)) for cache in self.run.caches]
+
+    @cached_property
     def tasks(self) -> list[TaskView]:
         """What there is about each task, in the suite's order."""
         found = []
-        for cache in self.run.caches:
-            table = task_table(self.run, cache, self.verdict.protocol)
+        for cache, shown in zip(self.run.caches, self.task_tables, strict=True):
             mine = [one for one in self.figures if one.figure.cache == cache.name]
             mine.sort(key=lambda one: one.figure.protocol != self.verdict.protocol)
             title = place_title(self.run, cache)
-            found.append(TaskView(f"{self.prefix}{table.name}", title, cache, self.shown(table), tuple(mine)))
+            found.append(TaskView(f"{self.prefix}{shown.table.name}", title, cache, shown, tuple(mine)))
         return found
 
     @cached_property
@@ -194,13 +197,7 @@ def downloads(tables: Sequence[ShownTable]) -> dict[str, dict[str, str]]:
 
 def write_page(run_dirs: Sequence[Path], out: Path) -> None:
     """Write the page of one run, or of several side by side, to the file ``out``; whole or not at all."""
-    names = run_names(run_dirs)
-    views = [RunView(number, Path(path), name) for number, (path, name) in enumerate(zip(run_dirs, names, strict=True))]
-    text = page_text(views)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(out.name + ".part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(out)
+    Page([Run(path) for path in run_dirs]).write(out)
 
 
 def run_names(run_dirs: Sequence[Path]) -> list[str]:
@@ -211,40 +208,64 @@ def run_names(run_dirs: Sequence[Path]) -> list[str]:
     return [f"{name} ({number + 1})" if names.count(name) > 1 else name for number, name in enumerate(names)]
 
 
-def page_text(views: Sequence[RunView]) -> str:
-    """The page as text; equal results give equal text."""
-    environment = Environment(
-        loader=PackageLoader("reports", "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    loader = environment.loader
-    assert loader is not None
+class Page:
+    """The page of one run, or of several side by side; figures are the last thing it looks for."""
 
-    def source(name: str) -> Markup:
-        return Markup(loader.get_source(environment, name)[0])  # noqa: S704 - our own sheet and scripts
+    def __init__(self, runs: Sequence[Run]) -> None:
+        names = run_names([run.path for run in runs])
+        self.views = [RunView(number, run, name) for number, (run, name) in enumerate(zip(runs, names, strict=True))]
 
-    def origin(run: int, number: Number) -> str:
-        where = views[run].source.origin(number)
-        return f"{run}/{where}" if where else ""
+    def prepare(self) -> None:
+        """Make everything that needs no figure, so that figures can be drawn meanwhile."""
+        self._data  # noqa: B018 - kept once it was asked for
 
-    tables = [one for view in views for one in (*view.tables, *(task.table for task in view.tasks))]
-    explorers = [{"run": view.name, **explorer_data(view.run, EXPLORER_CHARACTERS // len(views))} for view in views]
-    context: Mapping[str, Any] = {
-        "views": views,
-        "title": " and ".join(dict.fromkeys(str(view.run.suite["name"]) for view in views)),
-        "topics": topics_of(views),
-        "glossary": GLOSSARY,
-        "decisions": DECISIONS,
-        "explorer": packed(explorers),
-        "downloads": packed(downloads(tables)),
-        "source": source,
-        "origin": origin,
-        "parts": cell_parts,
-        "hint_of": cell_hint,
-        "slug": slug,
-    }
-    environment.filters["to_repeat"] = to_repeat
-    return environment.get_template("page.html.j2").render(context)
+    @cached_property
+    def _data(self) -> dict[str, str]:
+        """What scripts read, packed: the explorers' curves and the other spellings of all tables."""
+        tables = [one for view in self.views for one in (*view.tables, *view.task_tables)]
+        budget = EXPLORER_CHARACTERS // len(self.views)
+        explorers = [{"run": view.name, **explorer_data(view.run, budget)} for view in self.views]
+        return {"explorer": packed(explorers), "downloads": packed(downloads(tables))}
+
+    def text(self) -> str:
+        """The page as text; equal results give equal text."""
+        environment = Environment(
+            loader=PackageLoader("reports", "templates"), autoescape=True, undefined=StrictUndefined,
+            trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        loader = environment.loader
+        assert loader is not None
+
+        def source(name: str) -> Markup:
+            return Markup(loader.get_source(environment, name)[0])  # noqa: S704 - our own sheet and scripts
+
+        def origin(run: int, number: Number) -> str:
+            where = self.views[run].source.origin(number)
+            return f"{run}/{where}" if where else ""
+
+        context: Mapping[str, Any] = {
+            "views": self.views,
+            "title": " and ".join(dict.fromkeys(str(view.run.suite["name"]) for view in self.views)),
+            "topics": topics_of(self.views),
+            "glossary": GLOSSARY,
+            "decisions": DECISIONS,
+            **self._data,
+            "source": source,
+            "origin": origin,
+            "parts": cell_parts,
+            "hint_of": cell_hint,
+            "slug": slug,
+        }
+        environment.filters["to_repeat"] = to_repeat
+        return environment.get_template("page.html.j2").render(context)
+
+    def write(self, out: Path) -> None:
+        """Write the page to the file ``out``; whole or not at all."""
+        text = self.text()
+        out.parent.mkdir(parents=True, exist_ok=True)
+        temporary = out.with_name(out.name + ".part")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(out)
 
 
 @dataclass(frozen=True)

@@ -114,15 +114,15 @@ class Run:
 
     @cached_property
     def curves(self) -> pd.DataFrame:
-        return self.files.table("curves")
+        return by_category(self.files.table("curves"))
 
     @cached_property
     def histograms(self) -> pd.DataFrame:
-        return self.files.table("histograms")
+        return by_category(self.files.table("histograms"))
 
     @cached_property
     def risk_coverage(self) -> pd.DataFrame:
-        return self.files.table("risk_coverage")
+        return by_category(self.files.table("risk_coverage"))
 
     @cached_property
     def protocols(self) -> list[str]:
@@ -225,6 +225,12 @@ class Run:
         for protocol in self.protocols:
             for group in self.groups:
                 yield group, protocol
+
+
+def by_category(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with each text stored once: figures pick rows by these texts thousands of times."""
+    texts = [name for name, kind in frame.dtypes.items() if kind == "str"]
+    return frame.astype(dict.fromkeys(texts, "category"))
 
 
 def speed_up_at(speed_up: float) -> str:

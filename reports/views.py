@@ -6,19 +6,20 @@ The page is taken away first and written last, so that a folder with a page has 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.executor import Failure, Workers, progress_bar
 from reports.csv_table import csv_text
-from reports.figures import draw, figures_of
+from reports.figures import figures_of
 from reports.findings import findings
 from reports.latex import latex
 from reports.markdown import markdown
-from reports.page import write_page
+from reports.page import Page
 from reports.run import Run
 from reports.table import Table
-from reports.tables import tables_of
 
 PAGE, FINDINGS = "report.html", "findings.md"
 TABLES, FIGURES, UNFINISHED = "tables", "figures", ".views"
@@ -38,24 +39,29 @@ class FigureUnit:
         return f"figure {self.name}"
 
     def work(self) -> None:
+        from reports.drawing import draw  # seconds to import, and only for those who draw
+
         draw(self.run_dir, self.name, self.folder)
 
 
-def write_views(run_dir: Path, jobs: int = 1) -> None:
+def write_views(run_dir: Path, workers: Workers | None = None) -> None:
     """Write ``tables/``, ``figures/`` and ``report.html`` into a run's folder, in place of what was there.
 
-    A run that compares CAP with energy and entropy also gets ``findings.md``.
+    While ``workers`` draw the figures, this process makes everything else. A run that compares CAP with energy and
+    entropy also gets ``findings.md``.
     Raises InputError when the folder holds no run, RuntimeError when a figure could not be drawn (the other views are
     there by then, without a page).
     """
     run = Run(run_dir)
     (run_dir / PAGE).unlink(missing_ok=True)
-    write_tables(tables_of(run), run_dir / TABLES)
-    write_findings(run)
-    failures = write_figures(run, jobs)
+    page = Page([run])
+    with figures_drawn(run, workers or Workers()) as failures:
+        write_tables([one.table for one in page.views[0].tables], run_dir / TABLES)
+        write_findings(run)
+        page.prepare()
     if failures:
         raise RuntimeError("; ".join(f"{failure.label}: {failure.reason}" for failure in failures))
-    write_page([run_dir], run_dir / PAGE)
+    page.write(run_dir / PAGE)
 
 
 def write_findings(run: Run) -> None:
@@ -76,18 +82,22 @@ def write_tables(tables: list[Table], folder: Path) -> None:
             (folder / f"{table.name}.{ending}").write_bytes(spell(table).encode())
 
 
-def write_figures(run: Run, jobs: int) -> list[Failure]:
-    """Draw all figures with ``jobs`` processes; what could not be drawn is returned."""
-    shutil.rmtree(run.path / FIGURES, ignore_errors=True)
-    shutil.rmtree(run.path / UNFINISHED, ignore_errors=True)
+@contextmanager
+def figures_drawn(run: Run, workers: Workers) -> Iterator[list[Failure]]:
+    """Have all figures drawn while the block goes on; when it ends, the list holds those that could not be."""
+    failures: list[Failure] = []
+    unfinished = run.path / UNFINISHED
+    for folder in (run.path / FIGURES, unfinished):
+        shutil.rmtree(folder, ignore_errors=True)
     (run.path / FIGURES).mkdir()
-    units = [FigureUnit(run.path / UNFINISHED / one.name, run.path, one.name) for one in figures_of(run)]
-    with Workers(jobs) as workers, progress_bar(len(units), "figures") as advance:
-        failures = workers.run(units, advance)
+    units = [FigureUnit(unfinished / one.name, run.path, one.name) for one in figures_of(run)]
+    with progress_bar(len(units), "figures") as advance:
+        wait = workers.begin(units, advance)
+        yield failures
+        failures += wait()
     for unit in units:
         for ending in ("svg", "png"):
             drawn = unit.folder / f"{unit.name}.{ending}"
             if drawn.is_file():
                 drawn.replace(run.path / FIGURES / drawn.name)
-    shutil.rmtree(run.path / UNFINISHED, ignore_errors=True)
-    return failures
+    shutil.rmtree(unfinished, ignore_errors=True)

@@ -48,10 +48,10 @@ def main() -> None:
     seen: dict[str, float] = {}
     if words[0] == "run":
         from benchmarks import runner
-        from reports import views
+        from reports import drawing
 
         runner.run_suite = timed(runner.run_suite, seen, "numbers_seconds")
-        views.write_figures = timed(views.write_figures, seen, "figures_seconds")
+        drawing.draw = timed(drawing.draw, seen, "figures_seconds")
     try:
         exitbench(words)
     finally:

@@ -58,18 +58,19 @@ def command(
 
     `exitbench check my-suite.toml --signals-dir my-signals --update`
     """
-    from benchmarks.executor import one_thread_per_process
+    from benchmarks.executor import Workers, one_thread_per_process
 
-    jobs = (os.cpu_count() or 1) if jobs is None else jobs
     one_thread_per_process()
     wanted = suites_of(suite, baseline)
 
     from benchmarks.checking import check_suite
     from exitbench.cli.check_formats import FORMATS, markdown
 
-    outcomes = [
-        check_suite(one, file, directories=signals_dir or (), jobs=jobs, must_exist=not update) for one, file in wanted
-    ]
+    with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
+        outcomes = [
+            check_suite(one, file, directories=signals_dir or (), workers=workers, must_exist=not update)
+            for one, file in wanted
+        ]
     typer.echo(FORMATS[format_](outcomes))
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if format_ is Format.github and summary:

@@ -30,6 +30,7 @@ def command(
 
     `exitbench report out/before out/after --out out/both`
     """
+    from benchmarks.executor import Workers
     from benchmarks.results import RunFiles
     from exitbench.errors import InputError
     from reports.page import write_page
@@ -40,8 +41,9 @@ def command(
     for run in runs:
         if not RunFiles(run).record.get("complete"):
             typer.echo(f"{run} is incomplete: its views show what is there", err=True)
-    for run in runs:
-        write_views(run, jobs or os.cpu_count() or 1)
+    with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
+        for run in runs:
+            write_views(run, workers)
     page = runs[0] / PAGE
     if out is not None or len(runs) > 1:
         folder = out or Path("out") / "report"

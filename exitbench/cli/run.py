@@ -12,6 +12,7 @@ import typer
 from exitbench.cli.stopping import stopping
 
 if TYPE_CHECKING:
+    from benchmarks.executor import Workers
     from benchmarks.results import Row
     from benchmarks.suite import Suite
 
@@ -58,9 +59,8 @@ def command(
 
     `exitbench run my-suite.toml --jobs 4`
     """
-    from benchmarks.executor import one_thread_per_process
+    from benchmarks.executor import Workers, one_thread_per_process
 
-    jobs = jobs or os.cpu_count() or 1
     one_thread_per_process()
     from dataclasses import replace
 
@@ -83,34 +83,36 @@ def command(
         raise InputError(f"--out names one folder, found {len(suites)} suites to run")
     for suite in suites:
         suite.require_caches()
-    load(signals_dir)  # for its warnings; every process loads its own signals
+    complete = True
+    with Workers(jobs or os.cpu_count() or 1, modules=("benchmarks.units", "reports.drawing")) as workers:
+        workers.start()
+        load(signals_dir)  # for its warnings; every process loads its own signals
+        for suite in suites:
+            folder = out or Path("out") / suite.name
+            command_line = " ".join(["exitbench", *sys.argv[1:]])
+            complete = run_one(suite, folder, workers, signals_dir or [], command_line, force=force) and complete
+    if not complete:
+        raise typer.Exit(1)
 
+
+def run_one(
+    suite: Suite, folder: Path, workers: Workers, signals_dirs: list[Path], command_line: str, *, force: bool
+) -> bool:
+    """Run one suite, print its summary and make its report; whether everything in it could be computed."""
     from benchmarks.runner import run_suite
     from reports.views import PAGE, write_views
 
-    complete = True
-    for suite in suites:
-        folder = out or Path("out") / suite.name
-        if force:
-            (folder / PAGE).unlink(missing_ok=True)  # a page must never stand beside results it does not show
-        outcome = run_suite(
-            suite,
-            folder,
-            jobs=jobs,
-            directories=signals_dir or (),
-            force=force,
-            command=" ".join(["exitbench", *sys.argv[1:]]),
-        )
-        summary(outcome.path)
-        for failure in outcome.failures:
-            typer.echo(f"failed: {failure.label}: {failure.reason}", err=True)
-        typer.echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
-        with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
-            write_views(outcome.path, jobs)
-        typer.echo(f"report in {outcome.path / PAGE}")
-        complete = complete and outcome.complete
-    if not complete:
-        raise typer.Exit(1)
+    if force:
+        (folder / PAGE).unlink(missing_ok=True)  # a page must never stand beside results it does not show
+    outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, command=command_line)
+    summary(outcome.path)
+    for failure in outcome.failures:
+        typer.echo(f"failed: {failure.label}: {failure.reason}", err=True)
+    typer.echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
+    with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
+        write_views(outcome.path, workers)
+    typer.echo(f"report in {outcome.path / PAGE}")
+    return outcome.complete
 
 
 def suites_of(targets: list[str]) -> list[Suite]:

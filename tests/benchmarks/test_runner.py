@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 from benchmarks import runner
-from benchmarks.executor import perform
+from benchmarks.executor import Workers, perform
 from benchmarks.results import SCHEMAS, RunFiles
 from benchmarks.runner import plan_run, run_suite
 from benchmarks.suite import suite_of_caches
@@ -95,7 +95,8 @@ def test_every_cache_protocol_and_entry_has_its_numbers(finished):
 
 
 def test_two_jobs_write_the_same_bytes_as_one(finished, suite, tmp_path):
-    assert run_suite(suite, tmp_path / "out", jobs=2).complete
+    with Workers(2) as workers:
+        assert run_suite(suite, tmp_path / "out", workers=workers).complete
     assert digests(tmp_path / "out") == digests(finished)
 
 

@@ -12,7 +12,8 @@ from benchmarks.runner import run_suite
 from benchmarks.suite import Suite
 from exitbench.cache import CacheWriter, synthetic_cache
 from exitbench.cache.manifest import Model, Task
-from reports.figures import draw, figures_of
+from reports.drawing import draw
+from reports.figures import figures_of
 from reports.page import write_page
 from reports.run import Run
 

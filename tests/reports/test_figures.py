@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from page_runs import HOSTILE, hostile_run, main_run
 from table_runs import sixty_signals, small_run, three_rows
 
+from reports.drawing import KINDS, render
 from reports.figure_kinds import looks_of
-from reports.figures import KINDS, Figure, figures_of, render
+from reports.figures import Figure, figures_of
 from reports.run import Run
 from reports.style import KNOWN, colour, marker, shortened
 from reports.svg import short_path, smaller

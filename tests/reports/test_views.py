@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from table_runs import other_run, small_run
 
+from benchmarks.executor import Workers
 from benchmarks.results import SCHEMAS
 from exitbench.cli.app import main
 from exitbench.errors import InputError
@@ -55,7 +56,8 @@ def test_two_processes_draw_the_same_bytes_and_old_files_go(viewed: Path, tmp_pa
     shutil.copytree(viewed, again)
     (again / "tables" / "stale.csv").write_text("old")
     (again / "figures" / "stale.svg").write_text("old")
-    write_views(again, jobs=2)
+    with Workers(2) as workers:
+        write_views(again, workers)
     assert contents(again) == contents(viewed)
 
 
