@@ -9,36 +9,33 @@ be made afterwards, part by part and resample by resample, before anything is me
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.curve import Curve, trade_off_curve
-from benchmarks.operating import MATCH_TOLERANCE, ROUNDING, at_threshold, matched, nearest_point, within_loss
+from benchmarks.configuration_curves import ConfigurationCurves, WeightedPart
+from benchmarks.curve import Curve
+from benchmarks.operating import (
+    MATCH_TOLERANCE,
+    ROUNDING,
+    at_threshold,
+    matched,
+    nearest_point,
+    nearest_points,
+    within_loss,
+)
 from benchmarks.protocols import Part
 from benchmarks.rates import RateTally, rates_at_threshold
 from benchmarks.replay import exit_layers
-from benchmarks.scored import PLAIN, ScoredCache, Side
 from benchmarks.scores import SignalScores
 from benchmarks.status import Status
 from benchmarks.suite import MEDIAN
-from benchmarks.task_score import Measure, Outcomes, Tally, tally_at
-from benchmarks.weighted_curve import (
-    Drawn,
-    Weights,
-    gather,
-    listed_points,
-    marks_within_losses,
-    nearest_marks,
-    reached_tally,
-    resampled_exits,
-    weighted_rates,
-    weighted_tally,
-    without,
-)
+from benchmarks.task_score import Measure, Tally, tally_at
+from benchmarks.weighted_curve import resampled_exits
+from benchmarks.weighted_rates import reached_tally, weighted_rates
+from benchmarks.weighted_readings import gather
 
 
 @dataclass(frozen=True)
@@ -107,92 +104,6 @@ class PartResult:
     certainty: NDArray[np.float64]
 
 
-class Draws:
-    """The bootstrap weights [samples, resamples] of both sides, and those of every part, each cut out once."""
-
-    def __init__(self, weights: dict[Side, Weights]) -> None:
-        self.weights = weights
-        self._drawn: dict[tuple[Side, bytes], Drawn] = {}
-        self._final: dict[tuple[Side, bytes], Tally] = {}
-
-    def some(self, side: Side, rows: NDArray[np.bool_]) -> Drawn:
-        """The weights of the samples at ``rows``, a mask."""
-        key = (side, rows.tobytes())
-        if key not in self._drawn:
-            self._drawn[key] = Drawn.of(self.weights[side], rows)
-        return self._drawn[key]
-
-    def all(self, side: Side) -> Drawn:
-        """The weights of all samples of one side."""
-        return self.some(side, np.ones(len(self.weights[side]), dtype=bool))
-
-    def final(self, side: Side, rows: NDArray[np.bool_], outcomes: Outcomes) -> Tally:
-        """The last layer's resampled sums over some samples, [resamples]; the same for every signal."""
-        key = (side, rows.tobytes())
-        if key not in self._final:
-            last = np.full(outcomes.samples, outcomes.depth)
-            self._final[key] = resampled_exits(last, outcomes, self.all(side), rows)
-        return self._final[key]
-
-
-class ConfigurationCurves:
-    """The curves of one configuration: exact ones per part, and weighted sums shared between parts."""
-
-    def __init__(self, scored: ScoredCache, index: int, draws: Draws, speed_ups: Sequence[float]) -> None:
-        self.scored, self.index, self.draws, self.speed_ups = scored, index, draws, tuple(speed_ups)
-        self.learns = scored.configurations[index].learns
-        self._curves: dict[tuple[str, Side], Curve] = {}
-        self._whole: dict[tuple[str, Side], Tally] = {}
-
-    def scores(self, variant: str, side: Side) -> SignalScores:
-        return self.scored.scores(self.index, variant, side)
-
-    def whole(self, variant: str, side: Side) -> Curve:
-        """The curve of all samples of one side."""
-        key = (variant if self.learns else PLAIN, side)
-        if key not in self._curves:
-            self._curves[key] = trade_off_curve(self.scores(variant, side), self.scored.samples(side).outcomes)
-        return self._curves[key]
-
-    def exact(self, variant: str, side: Side, rows: NDArray[np.bool_]) -> Curve:
-        """The curve of some samples of one side."""
-        whole = self.whole(variant, side)
-        return whole if rows.all() else trade_off_curve(whole.scores.take(rows), whole.outcomes.take(rows))
-
-    def weighted(self, part: Part) -> WeightedPart:
-        """The resampled sums of a part's training and test samples at the same list of thresholds."""
-        test = self.whole(part.variant, "test")
-        train = self.whole(part.variant, part.train_side)
-        points = listed_points(train, self.speed_ups)
-        thresholds = train.thresholds[points]
-        if part.train_side == "calibration":
-            marks = test.events.ends[test.points_at(thresholds)]
-            train_sums = weighted_tally(train, train.events.ends[points], self.draws.all("calibration"))
-            return WeightedPart(thresholds, marks, train_sums, weighted_tally(test, marks, self.draws.all("test")))
-        marks = test.events.ends[points]
-        if part.in_sample:
-            sums = self._all(part.variant, marks)
-            return WeightedPart(thresholds, marks, sums, sums)
-        fold = weighted_tally(test, marks, self.draws.some("test", part.test))
-        return WeightedPart(thresholds, marks, without(self._all(part.variant, marks), fold), fold)
-
-    def _all(self, variant: str, marks: NDArray[np.int64]) -> Tally:
-        key: tuple[str, Side] = (variant if self.learns else PLAIN, "test")
-        if key not in self._whole:
-            self._whole = {key: weighted_tally(self.whole(variant, "test"), marks, self.draws.all("test"))}
-        return self._whole[key]
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedPart:
-    """Sums [marks, resamples] at the listed ``thresholds``; ``marks`` are positions among the test events."""
-
-    thresholds: NDArray[np.float64]
-    marks: NDArray[np.int64]
-    train: Tally
-    test: Tally
-
-
 def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions) -> PartResult:
     """Read everything off one configuration in one part."""
     measure = curves.scored.samples("test").measure
@@ -201,11 +112,11 @@ def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions)
     weighted = curves.weighted(part)
     asked = [float(one.value) for one in questions.readings if one.kind == "speed_up"]
     wanted = np.array([*asked, questions.primary, questions.rates_at, *(1 / cost for cost in questions.costs)])
-    index = nearest_marks(weighted.train, wanted)
+    index = weighted.nearest(wanted)
     position = {speed_up: row for row, speed_up in enumerate(asked)}
     final = curves.draws.final(part.train_side, part.train, curves.whole(part.variant, part.train_side).outcomes)
     losses = [float(one.value) for one in questions.readings if one.kind == "loss"]
-    within = iter(marks_within_losses(weighted.train, measure, final.score(measure), losses, ROUNDING))
+    within = iter(weighted.within(measure, final.score(measure), losses))
     readings: dict[str, PartReading] = {}
     for question in questions.readings:
         if question.kind == "speed_up":
@@ -224,12 +135,12 @@ def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions)
             tally = tally_at(exits[part.test], test.outcomes)
             readings[question.at] = PartReading(threshold, exits[part.test], tally, resampled)
     at_primary, at_rates, band = index[len(asked)], index[len(asked) + 1], index[len(asked) + 2 :]
-    points = np.array([nearest_point(train, 1 / cost) for cost in questions.costs], dtype=np.int64)
+    points = nearest_points(train, 1 / np.array(questions.costs))
     low, high = train.cost_range
     costs = np.array(questions.costs)
     return PartResult(
         primary=matched_score(train, questions.primary, measure),
-        primary_resampled=resampled_matched_score(gather(weighted.train, at_primary), questions.primary, measure),
+        primary_resampled=resampled_matched_score(weighted.train_at(at_primary), questions.primary, measure),
         readings=readings,
         rates=_rates(curves, part, train, test, weighted, questions.rates_at, at_rates),
         band=test.tally[test.points_at(train.thresholds[points])],
@@ -306,9 +217,10 @@ def _rates(
     threshold = float(train.thresholds[nearest_point(train, speed_up)])
     whole = curves.whole(part.variant, "test")
     drawn = curves.draws.some("test", part.test)
+    decisions = curves.draws.decisions("test", part.test, whole.outcomes)
     return PartRates(
         rates_at_threshold(test.scores, test.outcomes, threshold, "all"),
-        weighted_rates(whole.scores, whole.outcomes, weighted.thresholds, index, drawn),
+        weighted_rates(whole.scores, whole.outcomes, weighted.thresholds, index, drawn, decisions),
         rates_at_threshold(test.scores, test.outcomes, threshold, "reached"),
         reached_tally(whole, weighted.marks, index, drawn),
     )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from benchmarks.events import ExitEvents, exit_events, passed
+from benchmarks.events import ExitEvents, events_of_some, exit_events, passed
 from benchmarks.replay import exit_histogram, exit_layers
 from benchmarks.scores import SignalScores
 from benchmarks.task_score import Measure, Outcomes, Tally, tally_at
@@ -99,6 +99,11 @@ class Curve:
             )
         turn = -self.scores.sign
         return np.searchsorted(turn * self.thresholds, turn * asked).astype(np.int64)
+
+    def of_some(self, rows: NDArray[np.bool_]) -> Curve:
+        """The curve of the samples at ``rows``, a mask, without another sort."""
+        scores = self.scores.take(rows)
+        return Curve(scores, self.outcomes.take(rows), events_of_some(self.events, rows, scores))
 
     def exit_layers(self, point: int) -> NDArray[np.int64]:
         """The layer at which each sample leaves at one operating point, [samples] from 1."""

@@ -53,6 +53,29 @@ class ExitEvents:
         return sums[self.ends]
 
 
+def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalScores) -> ExitEvents:
+    """The events of the samples at ``rows``, a mask, whose own ``scores`` are given; ``whole`` are those of all.
+
+    They are in order already, so nothing is sorted again.
+    """
+    if scores.integers is not None:  # such a signal keeps only the ends of its few points
+        return exit_events(scores)
+    kept = rows[whole.samples]
+    until = np.zeros(len(kept) + 1, dtype=np.int64)
+    np.cumsum(kept, out=until[1:])
+    ends = until[whole.ends]
+    happens = np.diff(ends) > 0
+    values = whole.values[happens]
+    return ExitEvents(
+        (np.cumsum(rows, dtype=np.int32) - np.int32(1))[whole.samples[kept]],
+        whole.later[kept],
+        whole.earlier[kept],
+        values,
+        np.concatenate([ends[:1], ends[1:][happens]]),
+        scores.sign * _bars(values, strict=scores.strict),
+    )
+
+
 def exit_events(scores: SignalScores) -> ExitEvents:
     """The events of one signal, by one sort of the running extreme's records."""
     running, first, depth = scores.running, scores.first_exit_layer, scores.depth

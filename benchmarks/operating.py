@@ -72,13 +72,18 @@ def nearest_point(curve: Curve, speed_up: float) -> int:
 
     Of several points with that very speed-up (integers only), the first: the most cautious.
     """
-    if not speed_up > 0:
-        raise InputError(f"expected a speed-up above 0, found {speed_up}")
-    right = min(int(np.searchsorted(curve.speed_up, speed_up)), curve.points - 1)
-    left = max(right - 1, 0)
-    nearer_left = speed_up - curve.speed_up[left] < curve.speed_up[right] - speed_up
-    best = left if nearer_left else right
-    return int(np.searchsorted(curve.speed_up, curve.speed_up[best]))
+    return int(nearest_points(curve, np.array([speed_up]))[0])
+
+
+def nearest_points(curve: Curve, speed_ups: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The same for many speed-ups at once, [wanted]."""
+    if not (speed_ups > 0).all():
+        raise InputError(f"expected a speed-up above 0, found {speed_ups[~(speed_ups > 0)][0]}")
+    speeds = curve.speed_up
+    right = np.minimum(np.searchsorted(speeds, speed_ups), curve.points - 1)
+    left = np.maximum(right - 1, 0)
+    best = np.where(speed_ups - speeds[left] < speeds[right] - speed_ups, left, right)
+    return np.searchsorted(speeds, speeds[best]).astype(np.int64)
 
 
 def matched(curve: Curve, speed_up: float, tolerance: float = MATCH_TOLERANCE) -> Reading:

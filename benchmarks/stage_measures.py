@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from benchmarks import pictures
-from benchmarks.configuration import ConfigurationCurves, Draws, PartResult, Questions, evaluate_part
-from benchmarks.hashing import poisson_weights
+from benchmarks.configuration import PartResult, Questions, evaluate_part
+from benchmarks.configuration_curves import ConfigurationCurves
+from benchmarks.draws import Draws, draws_of
 from benchmarks.measures import Measured, measured_all
 from benchmarks.merged import Choice, Merged, choose
-from benchmarks.protocols import CALIBRATION_SEED, Part, describe_choice, fold_numbers, parts_of
+from benchmarks.protocols import Part, describe_choice, fold_numbers, parts_of
 from benchmarks.results import SCHEMAS, Row, rows_table, write_table
-from benchmarks.scored import ScoredCache, Side, grid_text
+from benchmarks.scored import ScoredCache, grid_text
 from benchmarks.settings import Settings
 from benchmarks.suite import layers_at
-from benchmarks.weighted_curve import Weights
 from exitbench.errors import InputError
 
 
@@ -48,15 +48,10 @@ def entries_of(scored: ScoredCache, groups: Sequence[Sequence[int]]) -> list[Ent
     return found
 
 
-def weights_of(scored: ScoredCache, settings: Settings) -> dict[Side, Weights]:
-    """The bootstrap weights of each side, [samples, resamples]; a sample's own, whatever else is there."""
-    ids = scored.samples("test").ids
-    weights: dict[Side, Weights] = {"test": poisson_weights(ids, settings.seed, settings.resamples)}
-    if "held-out" in settings.protocols:
-        ids = scored.samples("calibration").ids
-        seed = settings.seed + CALIBRATION_SEED
-        weights["calibration"] = poisson_weights(ids, seed, settings.resamples)
-    return weights
+def draws_for(scored: ScoredCache, settings: Settings) -> Draws:
+    """The bootstrap weights of both sides, as many as the settings ask for."""
+    held_out = "held-out" in settings.protocols
+    return draws_of(scored, settings.seed, settings.resamples, held_out=held_out)
 
 
 def protocol_parts(scored: ScoredCache, settings: Settings, protocol: str) -> tuple[Part, ...]:
@@ -74,7 +69,7 @@ def evaluate_configurations(
     depth = scored.samples("test").depth
     questions = settings.questions(first.signal, depth, first.integers)
     parts = {protocol: protocol_parts(scored, settings, protocol) for protocol in settings.protocols}
-    draws = Draws(weights_of(scored, settings))
+    draws = draws_for(scored, settings)
     results: dict[str, dict[int, list[PartResult]]] = {protocol: {} for protocol in settings.protocols}
     for number in numbers:
         curves = ConfigurationCurves(scored, number, draws, settings.read_speed_ups)

@@ -41,7 +41,7 @@ from benchmarks.results import (
 from benchmarks.risk_error import risk_influence
 from benchmarks.scored import ScoredCache
 from benchmarks.settings import Settings
-from benchmarks.stage_measures import protocol_parts, weights_of
+from benchmarks.stage_measures import draws_for, protocol_parts
 from benchmarks.status import Difference
 from benchmarks.suite import Ties
 from benchmarks.weighted_curve import Drawn, resampled_exits
@@ -89,7 +89,7 @@ def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], settin
     rows = [row for unit in units for row in rows_of(pq.read_table(unit / "results.parquet"))]
     pairs: list[dict[str, Any]] = []
     coins: list[pa.Table] = []
-    drawn = Drawn.of(weights_of(scored, settings)["test"])
+    drawn = draws_for(scored, settings).all("test")
     for protocol in settings.protocols:
         entries = [one for unit in units for one in load_compared(unit, scored, settings, protocol)]
         place = {"cache": scored.cache, "model": scored.model, "task": scored.task, "split": scored.split,

@@ -24,10 +24,10 @@ from benchmarks.protocols import describe_choice
 from benchmarks.scored import ScoredCache
 from benchmarks.scoring import fitted
 from benchmarks.settings import Settings
-from benchmarks.stage_measures import entries_of, evaluate_configurations, usable_configurations, weights_of
+from benchmarks.stage_measures import draws_for, entries_of, evaluate_configurations, usable_configurations
 from benchmarks.stage_scores import write_scores
 from benchmarks.status import Estimate
-from benchmarks.weighted_curve import Drawn, resampled_exits
+from benchmarks.weighted_curve import resampled_exits
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from signals.contract import ExitSignal
@@ -117,7 +117,7 @@ def recommend(
         samples = scored.samples("test")
         final = final_layer(samples.outcomes)
         assert final.exits is not None
-        finals = resampled_exits(final.exits, samples.outcomes, Drawn.of(weights_of(scored, settings)["test"]))
+        finals = resampled_exits(final.exits, samples.outcomes, draws_for(scored, settings).all("test"))
     ready = fitted(signals[position], cache) if signals[position].needs_fit else signals[position]
     measure = samples.measure
     final_score = float(final.tally.score(measure))

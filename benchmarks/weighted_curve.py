@@ -13,21 +13,18 @@ results do not depend on the order of summation, on threads, or on the order of 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from benchmarks.curve import Curve
-from benchmarks.rates import RateTally
-from benchmarks.scores import SignalScores
-from benchmarks.task_score import Measure, Outcomes, Tally
+from benchmarks.task_score import Outcomes, Tally
 from exitbench.errors import InputError
 
 ALL_POINTS = 1200
@@ -49,9 +46,6 @@ BLOCK = 1 << 22
 """Weights in such a block."""
 
 LARGEST_EXACT = 1 << 24
-
-SEARCHED = 64
-"""Marks looked at together for the first one whose score has fallen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +77,9 @@ class Drawn:
         return np.flatnonzero(self.rows)
 
     @cached_property
-    def position(self) -> NDArray[np.int64]:
+    def position(self) -> NDArray[np.int32]:
         """Where each sample stands among the drawn ones, [samples]."""
-        return np.cumsum(self.rows) - 1
+        return np.cumsum(self.rows, dtype=np.int32) - np.int32(1)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """The weights of some resamples at a time, so that memory is bounded whatever the number of samples."""
@@ -127,51 +121,64 @@ def exits_after(curve: Curve, events: int) -> NDArray[np.int64]:
 
 
 def weighted_sums(
-    curve: Curve,
-    marks: NDArray[np.int64],
-    worths: Sequence[NDArray[Any]],
-    drawn: Drawn,
-    totals: Sequence[NDArray[Any]] = (),
-) -> tuple[list[NDArray[np.float32]], NDArray[np.float32]]:
-    """Sums over the drawn samples of each worth [layers, samples] at the exit layer, [marks, resamples], and of totals.
+    curve: Curve, marks: NDArray[np.int64], worths: Sequence[NDArray[Any]], drawn: Drawn, at_start: Sequence[Any] = ()
+) -> NDArray[np.float32]:
+    """Sums over the drawn samples of each worth [layers, samples] at the exit layer, [worths, marks, resamples].
 
-    Mark j has seen the first ``marks[j]`` events (never falling). ``totals`` [samples] do not depend on exits and give
-    [totals, resamples].
+    Mark j has seen the first ``marks[j]`` events (never falling). ``at_start`` are the sums at the first mark, each
+    [resamples], where they are known already.
     """
     events = curve.events
     start, stop = int(marks[0]), int(marks[-1])
     positions = start + np.flatnonzero(drawn.rows[events.samples[start:stop]])
     samples, earlier, later = (one[positions] for one in (events.samples, events.earlier, events.later))
     columns = drawn.position[samples]
-    exits = exits_after(curve, start)
-    everybody = np.arange(curve.outcomes.samples)
-    # One pass over the weights for everything that stands at the first mark: memory, not arithmetic, is the cost.
-    at_start = drawn.sums(np.stack([worth[exits - 1, everybody] for worth in worths] + list(totals)))
-    found = []
-    for worth, first in zip(worths, at_start, strict=False):
-        change = worth[earlier - 1, samples] - worth[later - 1, samples]
+    firsts = at_start or list(standing(curve, start, worths, drawn))
+    # All worths are rows of one sparse matrix: on small caches a product costs less than the call.
+    changes, places, ends = [], [], [np.zeros(1, dtype=np.int32)]
+    for worth in worths:
+        flat, width = worth.ravel(), np.int64(worth.shape[1])
+        change = flat.take((earlier - 1) * width + samples) - flat.take((later - 1) * width + samples)
         counted = np.flatnonzero(change)
-        ends = np.concatenate([[0], np.searchsorted(positions[counted], marks)])
-        entries = (change[counted].astype(np.float32), columns[counted], ends)
-        sums = drawn.times(csr_array(entries, shape=(len(marks), len(drawn.weights))))
+        changes.append(change[counted].astype(np.float32))
+        places.append(columns[counted])
+        ends.append((ends[-1][-1] + np.searchsorted(positions[counted], marks)).astype(np.int32))
+    entries = (np.concatenate(changes), np.concatenate(places), np.concatenate(ends))
+    shape = (len(worths) * len(marks), len(drawn.weights))
+    found = drawn.times(csr_array(entries, shape=shape)).reshape(len(worths), len(marks), drawn.resamples)
+    for sums, first in zip(found, firsts, strict=True):
         sums[0] += first
-        found.append(running(sums))
-    return found, at_start[len(worths) :]
+        running(sums)
+    return found
 
 
-def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: Drawn) -> Tally:
-    """The tally of every mark and resample: sums over exits are [marks, resamples], totals [resamples]."""
+def standing(curve: Curve, events: int, worths: Sequence[NDArray[Any]], drawn: Drawn) -> NDArray[np.float32]:
+    """The sums of each worth [layers, samples] once the first ``events`` events have happened, [worths, resamples].
+
+    One pass over the weights for all of them: memory, not arithmetic, is the cost.
+    """
+    exits, samples = exits_after(curve, events)[drawn.samples] - 1, drawn.samples
+    return drawn.times(np.stack([worth[exits, samples] for worth in worths]).astype(np.float32))
+
+
+def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: Drawn, final: Tally | None = None) -> Tally:
+    """The tally of every mark and resample: sums over exits are [marks, resamples], totals [resamples].
+
+    ``final`` is the resampled tally of the drawn samples at full depth, which signals share; made here if not given.
+    """
     outcomes = curve.outcomes
     if outcomes.depth * outcomes.samples * 2 >= LARGEST_EXACT:
         raise InputError(f"expected at most {LARGEST_EXACT // 2 // outcomes.depth} samples, found {outcomes.samples}")
     layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int16)[:, None], outcomes.samples, axis=1)
     counted = outcomes.counted
     worths: list[NDArray[Any]] = [layers, *(truth.astype(np.int8) for truth in counted.values())]
-    everybody = np.ones(outcomes.samples, dtype=np.int8)
-    totals = [everybody] if outcomes.positive is None else [everybody, outcomes.positive]
-    sums, whole = weighted_sums(curve, marks, worths, drawn, totals)
-    positives = None if outcomes.positive is None else whole[1]
-    return Tally(outcomes.depth, whole[0], sums[0], positives=positives, **dict(zip(counted, sums[1:], strict=True)))
+    if final is None:
+        final = resampled_exits(np.full(outcomes.samples, outcomes.depth), outcomes, drawn)
+    names = ("layers", *counted)
+    # Only a signal with integer thresholds may begin its list of points with some exits already made.
+    at_start = [getattr(final, name) for name in names] if marks[0] == 0 else []
+    sums = weighted_sums(curve, marks, worths, drawn, at_start)
+    return Tally(outcomes.depth, final.samples, positives=final.positives, **dict(zip(names, sums, strict=True)))
 
 
 def resampled_exits(
@@ -191,15 +198,6 @@ def resampled_exits(
     return Tally(outcomes.depth, **dict(zip(worths, sums, strict=True)))
 
 
-def without(whole: Tally, part: Tally) -> Tally:
-    """The samples of ``whole`` that are not in ``part``."""
-    left: dict[str, Any] = {}
-    for field in dataclasses.fields(Tally):
-        mine, theirs = getattr(whole, field.name), getattr(part, field.name)
-        left[field.name] = mine if field.name == "depth" or mine is None else mine - theirs
-    return Tally(**left)
-
-
 def running(sums: NDArray[np.float32]) -> NDArray[np.float32]:
     """Running sums along the first axis, in place.
 
@@ -213,122 +211,3 @@ def running(sums: NDArray[np.float32]) -> NDArray[np.float32]:
     for start in range(step, len(sums), step):
         sums[start : start + step] += sums[start - 1]
     return sums
-
-
-def some_marks(tally: Tally, marks: slice) -> Tally:
-    """The sums at some of the marks, float64: scores that are compared are not rounded before."""
-    changed = {
-        name: sums[marks].astype(np.float64) if np.ndim(sums) == 2 else sums
-        for name, sums in ((field.name, getattr(tally, field.name)) for field in dataclasses.fields(Tally))
-    }
-    return Tally(**changed)
-
-
-def gather(tally: Tally, index: NDArray[np.int64]) -> Tally:
-    """One mark per resample: ``index`` [..., resamples] into the marks gives sums of that shape, float64."""
-    place = index * index.shape[-1] + np.arange(index.shape[-1])
-    found: dict[str, Any] = {}
-    for field in dataclasses.fields(Tally):
-        sums = getattr(tally, field.name)
-        if field.name == "depth" or sums is None:
-            found[field.name] = sums
-        else:
-            taken = np.broadcast_to(sums, index.shape) if np.ndim(sums) == 1 else sums.ravel().take(place)
-            found[field.name] = taken.astype(np.float64)
-    return Tally(**found)
-
-
-def nearest_marks(tally: Tally, speed_ups: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The mark with the speed-up nearest to each one wanted, the faster of two equally near, [wanted, resamples]."""
-    marks, resamples = tally.layers.shape
-    drawn = np.asarray(tally.samples, dtype=np.float64)
-    wanted = tally.depth * drawn / speed_ups[:, None]
-    layers = np.ascontiguousarray(tally.layers).ravel()
-    # Halving in all resamples at once: ``place`` is before or at the first mark whose sum is not above the wanted one.
-    place = np.broadcast_to(np.arange(resamples), wanted.shape).copy()
-    left = marks
-    while left > 1:
-        half = left // 2
-        place += (half * resamples) * (layers.take(place + (half - 1) * resamples) > wanted)
-        left -= half
-    faster = place // resamples
-    faster += (layers.take(place) > wanted) & (faster < marks - 1)
-    slower = np.maximum(faster - 1, 0)
-    columns = np.arange(resamples)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a resample that drew no sample
-        speed, before = (tally.depth * drawn / layers.take(one * resamples + columns) for one in (faster, slower))
-    target = speed_ups[:, None]
-    return np.asarray(np.where(np.abs(target - before) < np.abs(speed - target), slower, faster))
-
-
-def marks_within_losses(
-    tally: Tally, measure: Measure, final: NDArray[np.float64], losses: Sequence[float], rounding: float
-) -> NDArray[np.int64]:
-    """Coming from full depth, the last mark before the score first falls by more than each loss; -1 for none.
-
-    ``tally`` is [marks, resamples], the last layer's score ``final`` [resamples]; the result is [losses, resamples].
-    """
-    marks = len(tally.layers)
-    least = final - np.array(losses)[:, None] - rounding
-    first = np.full(least.shape, marks)
-    for start in range(0, marks, SEARCHED):  # many scores fall early: the rest need not be computed
-        score = some_marks(tally, slice(start, start + SEARCHED)).score(measure)
-        for found, bar in zip(first, least, strict=True):
-            fallen = score < bar
-            here = np.where(fallen.any(axis=0), start + fallen.argmax(axis=0), marks)
-            np.minimum(found, here, out=found)
-        if first.max(initial=0) < marks:
-            break
-    return np.asarray(first - 1, dtype=np.int64)
-
-
-def weighted_rates(
-    scores: SignalScores,
-    outcomes: Outcomes,
-    thresholds: NDArray[np.float64],
-    index: NDArray[np.int64],
-    drawn: Drawn,
-) -> RateTally:
-    """Decisions of kind ``all`` with the threshold ``thresholds[index[b]]`` in resample b, [layers - 1, resamples].
-
-    ``thresholds`` are those of the marks, from the most cautious on; only the drawn samples are counted.
-    """
-    low, high = int(index.min()), int(index.max())
-    bars = -scores.sign * thresholds[low : high + 1]
-    side: Literal["left", "right"] = "right" if scores.strict else "left"
-    right, asked = outcomes.correct[:-1, drawn.samples], scores.permitted[:, drawn.samples]
-    cell = np.searchsorted(bars, -asked.ravel(), side=side).reshape(asked.shape).astype(np.int32)
-    first = scores.first_exit_layer - 1
-    always = np.zeros(right.shape, dtype=bool)
-    always[first:] = cell == 0
-    (wrong_exits, right_exits), (wrong_decisions, right_decisions) = (
-        drawn.times(np.stack(pair).astype(np.float32)).astype(np.float64)
-        for pair in ((always & ~right, always & right), (~right, right))
-    )
-    for resamples, weights in drawn.blocks():
-        for layer in range(len(asked)):
-            sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))
-            counted = weights[sometimes]
-            counted *= cell[layer, sometimes, None] <= index[resamples] - low
-            truth = right[first + layer, sometimes]
-            exits = np.stack([~truth, truth]).astype(np.float32) @ counted
-            wrong_exits[first + layer, resamples] += exits[0]
-            right_exits[first + layer, resamples] += exits[1]
-    return RateTally(wrong_exits, wrong_decisions, right_decisions - right_exits, right_decisions)
-
-
-def reached_tally(curve: Curve, marks: NDArray[np.int64], index: NDArray[np.int64], drawn: Drawn) -> RateTally:
-    """Decisions of kind ``reached`` over all layers at mark ``index[b]`` in resample b, [resamples]."""
-    low, high = int(index.min()), int(index.max())
-    right = curve.outcomes.correct
-    asked_right = np.cumsum(right, axis=0, dtype=np.int16)
-    asked_right[-1] = asked_right[-2]
-    asked = np.minimum(np.arange(1, curve.depth + 1), curve.depth - 1).astype(np.int16)[:, None]
-    exits_right, exits_wrong = right.astype(np.int8), (~right).astype(np.int8)
-    exits_right[-1] = exits_wrong[-1] = 0
-    columns = np.arange(len(index))
-
-    worths = [exits_wrong, asked - asked_right, exits_right, asked_right]
-    sums, _ = weighted_sums(curve, marks[low : high + 1], worths, drawn)
-    wrong, wrong_asked, rights, rights_asked = (one[index - low, columns].astype(np.float64) for one in sums)
-    return RateTally(wrong, wrong_asked, rights_asked - rights, rights_asked)

@@ -19,15 +19,9 @@ from benchmarks.scores import SignalScores
 from benchmarks.speed.ratios import Measured, Ratio, ratio
 from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
 from benchmarks.task_score import Outcomes, tally_at
-from benchmarks.weighted_curve import (
-    Drawn,
-    gather,
-    listed_points,
-    marks_within_losses,
-    nearest_marks,
-    weighted_rates,
-    weighted_tally,
-)
+from benchmarks.weighted_curve import Drawn, listed_points, weighted_tally
+from benchmarks.weighted_rates import weighted_rates
+from benchmarks.weighted_readings import gather, marks_within_losses, nearest_marks
 
 SAMPLES, DEPTH, SIGNALS = 9_815, 12, 8
 SPEED_UPS = (2.0, 3.0, 4.0)

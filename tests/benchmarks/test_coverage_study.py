@@ -18,7 +18,8 @@ from benchmarks.operating import matched
 from benchmarks.ranking import ranking
 from benchmarks.scores import SignalScores
 from benchmarks.task_score import Outcomes
-from benchmarks.weighted_curve import Drawn, gather, listed_points, nearest_marks, weighted_tally
+from benchmarks.weighted_curve import Drawn, listed_points, weighted_tally
+from benchmarks.weighted_readings import gather, nearest_marks
 
 DEPTH, LAYER, SPEED_UP, DRAWS = 12, 6, 2.0, 1000
 POPULATION = 400_000

@@ -114,6 +114,24 @@ def test_permuting_the_samples_changes_nothing(seed):
     assert np.array_equal(case.curve.tally.hits, other.tally.hits)
 
 
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_the_curve_of_some_samples_is_their_own_curve(seed, integers):
+    case = random_case(seed, samples=9 + seed % 5, integers=integers)
+    rows = np.random.default_rng(seed).random(case.scores.samples) < 0.6
+    rows[0] = True
+    some = case.curve.of_some(rows)
+    alone = Case(case.scores.take(rows), case.outcomes.take(rows), case.predictions[:, rows], case.labels[rows])
+    assert_curve_is_literal(alone)
+    assert np.array_equal(some.thresholds, alone.curve.thresholds)
+    assert np.array_equal(some.events.values, alone.curve.events.values)
+    for point, threshold in enumerate(some.thresholds):
+        exits = literal_exits(alone.scores, threshold)
+        assert some.tally.layers[point] == sum(exits)
+        right = [alone.predictions[layer - 1, i] == alone.labels[i] for i, layer in enumerate(exits)]
+        assert some.tally.correct[point] == sum(right)
+
+
 @given(scores_grid)
 @settings(max_examples=40, deadline=None)
 def test_turning_scores_and_direction_around_changes_nothing(seed):

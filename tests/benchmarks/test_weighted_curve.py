@@ -11,17 +11,9 @@ from benchmarks.rates import rates_at_threshold
 from benchmarks.replay import exit_layers
 from benchmarks.scores import SignalScores
 from benchmarks.task_score import Outcomes, tally_at
-from benchmarks.weighted_curve import (
-    Drawn,
-    gather,
-    listed_points,
-    marks_within_losses,
-    nearest_marks,
-    reached_tally,
-    weighted_rates,
-    weighted_tally,
-    without,
-)
+from benchmarks.weighted_curve import Drawn, listed_points, weighted_tally
+from benchmarks.weighted_rates import reached_tally, weighted_rates
+from benchmarks.weighted_readings import gather, marks_within_losses, nearest_marks, without
 from tests.benchmarks.cases import random_case
 
 SEEDS = range(60)
