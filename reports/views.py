@@ -44,24 +44,22 @@ class FigureUnit:
         draw(self.run_dir, self.name, self.folder)
 
 
-def write_views(run_dir: Path, workers: Workers | None = None) -> None:
+def write_views(run: Run, workers: Workers | None = None) -> None:
     """Write ``tables/``, ``figures/`` and ``report.html`` into a run's folder, in place of what was there.
 
     While ``workers`` draw the figures, this process makes everything else. A run that compares CAP with energy and
     entropy also gets ``findings.md``.
-    Raises InputError when the folder holds no run, RuntimeError when a figure could not be drawn (the other views are
-    there by then, without a page).
+    Raises RuntimeError when a figure could not be drawn (the other views are there by then, without a page).
     """
-    run = Run(run_dir)
-    (run_dir / PAGE).unlink(missing_ok=True)
+    (run.path / PAGE).unlink(missing_ok=True)
     page = Page([run])
     with figures_drawn(run, workers or Workers()) as failures:
-        write_tables([one.table for one in page.views[0].tables], run_dir / TABLES)
+        write_tables([one.table for one in page.views[0].tables], run.path / TABLES)
         write_findings(run)
         page.prepare()
     if failures:
         raise RuntimeError("; ".join(f"{failure.label}: {failure.reason}" for failure in failures))
-    page.write(run_dir / PAGE)
+    page.write(run.path / PAGE)
 
 
 def write_findings(run: Run) -> None:

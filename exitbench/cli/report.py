@@ -34,6 +34,7 @@ def command(
     from benchmarks.results import RunFiles
     from exitbench.errors import InputError
     from reports.page import write_page
+    from reports.run import Run
     from reports.views import PAGE, write_views
 
     if len({run.resolve() for run in runs}) < len(runs):
@@ -43,7 +44,7 @@ def command(
             typer.echo(f"{run} is incomplete: its views show what is there", err=True)
     with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
         for run in runs:
-            write_views(run, workers)
+            write_views(Run(run), workers)
     page = runs[0] / PAGE
     if out is not None or len(runs) > 1:
         folder = out or Path("out") / "report"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.executor import Workers
     from benchmarks.results import Row
     from benchmarks.suite import Suite
+    from reports.run import Run
 
 
 @stopping("stopped; the same command goes on where this one was")
@@ -100,17 +101,19 @@ def run_one(
 ) -> bool:
     """Run one suite, print its summary and make its report; whether everything in it could be computed."""
     from benchmarks.runner import run_suite
+    from reports.run import Run
     from reports.views import PAGE, write_views
 
     if force:
         (folder / PAGE).unlink(missing_ok=True)  # a page must never stand beside results it does not show
     outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, command=command_line)
-    summary(outcome.path)
+    run = Run(outcome.path)
+    summary(run)
     for failure in outcome.failures:
         typer.echo(f"failed: {failure.label}: {failure.reason}", err=True)
     typer.echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
     with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
-        write_views(outcome.path, workers)
+        write_views(run, workers)
     typer.echo(f"report in {outcome.path / PAGE}")
     return outcome.complete
 
@@ -148,22 +151,19 @@ def numbers(text: str) -> tuple[float, ...]:
         raise InputError(f"expected numbers such as 2,3,4 for --speed-ups, found {text!r}") from None
 
 
-def summary(path: Path) -> None:
+def summary(run: Run) -> None:
     """Print a table per task: DIS at the suite's layers, rates, the score at the primary speed-up."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from benchmarks.results import RunFiles
-
-    run = RunFiles(path)
     record = run.record
     suite = record["suite"]
     protocol = "cross-fit" if "cross-fit" in suite["protocols"] else suite["protocols"][-1]
     found = {
         (row.cache, row.signal, row.parameters, row.at, row.layer, row.decisions, row.measure): row
-        for row in run.rows()
+        for row in run.rows.values()
         if row.protocol == protocol
     }
     rates, primary = suite["rates_speed_up"], suite["primary_speed_up"]

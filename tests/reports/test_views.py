@@ -31,7 +31,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def viewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("views") / "run"
     shutil.copytree(small_run(tmp_path_factory), folder)
-    write_views(folder)
+    write_views(Run(folder))
     return folder
 
 
@@ -57,7 +57,7 @@ def test_two_processes_draw_the_same_bytes_and_old_files_go(viewed: Path, tmp_pa
     (again / "tables" / "stale.csv").write_text("old")
     (again / "figures" / "stale.svg").write_text("old")
     with Workers(2) as workers:
-        write_views(again, workers)
+        write_views(Run(again), workers)
     assert contents(again) == contents(viewed)
 
 
@@ -71,13 +71,13 @@ def test_a_run_in_which_everything_failed_still_has_a_page(viewed: Path, tmp_pat
 
     for name in SCHEMAS:
         pq.write_table(pq.read_table(viewed / f"{name}.parquet").slice(0, 0), empty / f"{name}.parquet")
-    write_views(empty)
+    write_views(Run(empty))
     assert "it broke" in (empty / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
-        write_views(tmp_path)
+        write_views(Run(tmp_path))
 
 
 def test_the_verb_puts_several_runs_on_one_page(
