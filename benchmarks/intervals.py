@@ -7,6 +7,8 @@ the readings here are means over hundreds of samples, where the normal law holds
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -36,18 +38,51 @@ def interval(value: float, resampled: ArrayLike, n: int, level: float = 0.95) ->
     return estimate
 
 
-def middle_part(values: NDArray[np.float64], level: float) -> tuple[float, float]:
-    """Where the middle ``level`` of the values begins and ends, linear between neighbours.
+def intervals(values: Sequence[float], resampled: NDArray[np.float64], n: int, level: float = 0.95) -> list[Estimate]:
+    """Many readings, each with its bootstrap interval; ``resampled`` is [readings, resamples].
+
+    The same as :func:`interval` one by one, at a fifth of the time.
+    """
+    if not len(values):
+        return []
+    whole = ~np.isnan(resampled).any(axis=1) & ~np.isnan(values) & (resampled.shape[1] > 1)
+    low, high, std_err = spread(resampled, level)
+    found = []
+    for row, value in enumerate(values):
+        if whole[row] and std_err[row] > 0:
+            found.append(Estimate(float(value), float(low[row]), float(high[row]), float(std_err[row]), n))
+        else:
+            found.append(interval(value, resampled[row], n, level))
+    return found
+
+
+def spread(
+    resampled: NDArray[np.float64], level: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Where the middle ``level`` of each row [readings, resamples] begins and ends, and its standard error.
+
+    Each [readings]; NaN throughout where there are fewer than two resamples, senseless in a row with a NaN.
+    """
+    if resampled.shape[1] < 2:
+        nothing = np.full(len(resampled), np.nan)
+        return nothing, nothing, nothing
+    low, high = middle_part(resampled, level)
+    std_err = np.where(np.ptp(resampled, axis=1) > 0, resampled.std(axis=1, ddof=1), 0.0)
+    return low, high, std_err
+
+
+def middle_part(values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where the middle ``level`` of the values [..., resamples] begins and ends, linear between neighbours, each [...].
 
     The same as ``np.quantile``, which spends ten times as long on finding out what it was given: a run asks for
     thousands of these.
     """
-    last = len(values) - 1
+    last = values.shape[-1] - 1
     places = [(0.5 - level / 2) * last, (0.5 + level / 2) * last]
     below = [min(int(place), last - 1) for place in places]
-    ranked = np.partition(values, [below[0], below[0] + 1, below[1], below[1] + 1])
+    ranked = np.partition(values, [below[0], below[0] + 1, below[1], below[1] + 1], axis=-1)
     low, high = (
-        float(ranked[rank] + (ranked[rank + 1] - ranked[rank]) * (place - rank))
+        ranked[..., rank] + (ranked[..., rank + 1] - ranked[..., rank]) * (place - rank)
         for rank, place in zip(below, places, strict=True)
     )
     return low, high
@@ -72,6 +107,28 @@ def difference(a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLik
         return Difference(a - b, NAN, NAN, std_err, NAN, "undefined", reason)
     low, high = middle_part(apart, level)
     return Difference(a - b, float(low), float(high), std_err, p_value)
+
+
+def differences(
+    values: NDArray[np.float64], resampled: NDArray[np.float64], pairs: Sequence[tuple[int, int]], level: float = 0.95
+) -> list[Difference]:
+    """The differences of many pairs among ``values`` [readings], whose resamples are [readings, resamples].
+
+    The same as :func:`difference` pair by pair, at a fraction of the time.
+    """
+    if not pairs:
+        return []
+    first, second = np.array(pairs).T
+    apart, value = resampled[first] - resampled[second], values[first] - values[second]
+    low, high, std_err = spread(apart, level)
+    p_value = two_sided(value, std_err)
+    plain = ~np.isnan(apart).any(axis=1) & ~np.isnan(p_value) & (apart.shape[1] > 1)
+    return [
+        Difference(float(value[row]), float(low[row]), float(high[row]), float(std_err[row]), float(p_value[row]))
+        if plain[row]
+        else difference(float(values[a]), float(values[b]), resampled[a], resampled[b], level)
+        for row, (a, b) in enumerate(pairs)
+    ]
 
 
 def choose(scores: ArrayLike, default: int) -> int:

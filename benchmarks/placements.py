@@ -14,6 +14,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+Moments = tuple[int, int, int]
+"""How many samples, and the sum and the sum of squares of twice the pairs that each wins."""
+
 
 @dataclass(frozen=True, eq=False)
 class Standing:
@@ -26,8 +29,8 @@ class Standing:
     tied: NDArray[np.int64] | None = None
     count: NDArray[np.int64] | None = None
 
-    def moments(self, *, strict: bool) -> tuple[int, int, int]:
-        """The number of samples, and the sum and sum of squares of twice the pairs each wins; exact."""
+    def moments(self, *, strict: bool) -> Moments:
+        """The moments of the placements; exact."""
         won = self.doubled - self.tied if strict and self.tied is not None else self.doubled
         if self.count is None:
             return len(won), int(won.sum()), int(won @ won)

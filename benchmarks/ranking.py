@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.placements import Placements, best_risk_area, placements
+from benchmarks.placements import Moments, Placements, best_risk_area, placements
 from benchmarks.scores import SignalScores
 from benchmarks.status import FEWEST_OF_A_KIND, Verdict
 from benchmarks.suite import TIES, Ties
@@ -86,6 +86,31 @@ class Ranking:
             for layer in range(self.layers)
         ]
 
+    def some_layers(self, layers: slice) -> Ranking:
+        """The ranking at some layers, a slice of rows, so that nothing is computed for the others."""
+        some = Ranking(self.certainty[layers], self.right[layers], self.folds)
+        some.__dict__["_parts"] = self._parts  # found once for all layers
+        return some
+
+    def sorted_parts(self, layer: int) -> list[tuple[NDArray[np.intp] | slice, Placements]]:
+        """The samples of each fold with their placements at ``layer`` (from 1); none where there are no scores."""
+        placed = self._placed[layer - 1]
+        return list(zip(self._parts, placed, strict=True)) if placed else []
+
+    @cached_property
+    def _moments(self) -> dict[bool, list[list[tuple[Moments, Moments]]]]:
+        return {}
+
+    def _moments_of(self, ties: Ties) -> list[list[tuple[Moments, Moments]]]:
+        """The moments of hard and of easy samples in every layer and fold."""
+        strict = _strict(ties)
+        if strict not in self._moments:
+            self._moments[strict] = [
+                [(part.hard.moments(strict=strict), part.easy.moments(strict=strict)) for part in placed]
+                for placed in self._placed
+            ]
+        return self._moments[strict]
+
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
         """The number of (hard, easy) pairs that are compared, [layers]; 0 where there are no scores."""
@@ -95,7 +120,7 @@ class Ranking:
 
     def dis(self, ties: Ties = "half") -> NDArray[np.float64]:
         """DIS in percent, [layers]; NaN without scores or without a pair to compare."""
-        won = [sum(part.hard.moments(strict=_strict(ties))[1] for part in placed) for placed in self._placed]
+        won = [sum(hard[1] for hard, _ in moments) for moments in self._moments_of(ties)]
         return _share(100.0 * np.array(won), 2 * self.pairs)
 
     @cached_property
@@ -118,7 +143,7 @@ class Ranking:
 
     def std_err(self, ties: Ties = "half") -> NDArray[np.float64]:
         """DeLong's standard error of DIS in percent, [layers]; exactly 0 where no placement differs from another."""
-        return np.array([_std_err(placed, strict=_strict(ties)) for placed in self._placed])
+        return np.array([_std_err(moments) for moments in self._moments_of(ties)])
 
     def influence(self, layer: int, ties: Ties = "half") -> NDArray[np.float64]:
         """What each sample adds to the error of DIS at ``layer`` (from 1), in percent, [samples].
@@ -171,19 +196,19 @@ def _kinds(part: Placements) -> tuple[int, int]:
     return len(part.order) - easy, easy
 
 
-def _std_err(placed: list[Placements], *, strict: bool) -> float:
+def _std_err(parts: list[tuple[Moments, Moments]]) -> float:
     """DeLong's standard error in percent from integer moments, so that no spread is exactly no spread.
 
     With W the doubled wins over all folds and T their pairs, a hard sample in a fold with E easy ones is off by
     w - (W / T) E; the squares of that sum to (T^2 sum w^2 - 2 W T sum E w + W^2 sum E^2) / T^2. Easy samples likewise.
     """
-    sizes = [_kinds(part) for part in placed]
+    sizes = [(hard[0], easy[0]) for hard, easy in parts]
     pairs = sum(hard * easy for hard, easy in sizes)
     if pairs == 0:
         return float("nan")
     variance = 0.0
     for own in (0, 1):
-        moments = [(part.hard, part.easy)[own].moments(strict=strict) for part in placed]
+        moments = [part[own] for part in parts]
         won = sum(first for _, first, _ in moments)
         squares = sum(second for _, _, second in moments)
         cross = sum(size[1 - own] * first for size, (_, first, _) in zip(sizes, moments, strict=True))

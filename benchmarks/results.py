@@ -42,6 +42,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,7 +140,20 @@ class Row:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in KEY)
+        return _key_of(self)
+
+    def but(self, **changes: Any) -> Row:
+        """The same row with some columns changed, like ``dataclasses.replace``, which takes ten times as long."""
+        new = object.__new__(Row)
+        columns = new.__dict__
+        columns.update(self.__dict__)
+        columns.update(changes)
+        if len(columns) != len(self.__dict__):
+            raise TypeError(f"no columns of a row: {', '.join(changes.keys() - self.__dict__.keys())}")
+        return new
+
+
+_key_of = operator.attrgetter(*KEY)
 
 
 def rows_table(rows: Iterable[Row]) -> pa.Table:

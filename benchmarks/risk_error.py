@@ -8,44 +8,60 @@ error rate e through its optimum, ``e + (1 - e) ln(1 - e)``, whose derivative is
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.placements import Placements
+from benchmarks.ranking import Ranking
 
-def risk_influence(
-    certainty: NDArray[np.float64], right: NDArray[np.bool_], folds: NDArray[np.int64] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What each sample adds to the error of AURC and of excess AURC at one layer, in percent, each [samples].
 
-    ``certainty`` and ``right`` are [samples]. The root of the sum of squares is the standard error; for two
-    signals on the same samples, that of the differences is the standard error of the paired difference.
+def risk_influence(ranking: Ranking, layer: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What each sample adds to the error of AURC and of excess AURC at ``layer`` (from 1), in percent, each [samples].
+
+    The root of the sum of squares is the standard error; for two signals on the same samples, that of the differences
+    is the standard error of the paired difference. The ranking's own sort is used. Zero where there are no scores.
     """
-    samples = len(certainty)
+    samples = ranking.samples
     area, excess = np.zeros(samples), np.zeros(samples)
-    parts = [np.arange(samples)] if folds is None else [np.flatnonzero(folds == one) for one in np.unique(folds)]
-    for rows in parts:
-        wrong = (~right[rows]).astype(np.float64)
-        area[rows] = _influence(certainty[rows], wrong)
-        rate = min(float(wrong.mean()), 1 - 0.5 / len(rows))
-        excess[rows] = area[rows] + np.log1p(-rate) * (wrong - wrong.mean())
+    for rows, part in ranking.sorted_parts(layer):
+        wrong = (~ranking.right[layer - 1, rows]).astype(np.float64)
+        own = _influence(part)
+        share = float(wrong.mean())
+        rate = min(share, 1 - 0.5 / len(wrong))
+        area[rows] = own
+        excess[rows] = own + np.log1p(-rate) * (wrong - share)
     return 100.0 * area / samples, 100.0 * excess / samples
 
 
-def _influence(certainty: NDArray[np.float64], wrong: NDArray[np.float64]) -> NDArray[np.float64]:
+def _influence(part: Placements) -> NDArray[np.float64]:
     """The influence of each sample on the area, [samples]; tied samples share the mean of their group."""
-    samples = len(certainty)
-    order = np.argsort(-certainty, kind="stable")
-    ranked = certainty[order]
-    group = np.concatenate([[0], np.cumsum(ranked[1:] != ranked[:-1])])
-    sizes = np.bincount(group)
+    order = part.order[::-1]
+    wrong = (~part.easy_ranked[::-1]).astype(np.float64)
+    place, later = _coverages(len(order))
+    found = np.empty(len(order))
+    if part.sizes is None:
+        risk = np.cumsum(wrong) / place
+        later_risk = np.cumsum((risk / place)[::-1])[::-1]
+        found[order] = risk - risk.mean() + wrong * later - later_risk
+        return found
+    sizes = part.sizes[::-1]
+    group = np.repeat(np.arange(len(sizes)), sizes)
 
     def shared(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray((np.bincount(group, weights=values) / sizes)[group])
 
-    place = np.arange(1, samples + 1)
-    risk = np.cumsum(shared(wrong[order])) / place
-    later = np.cumsum((1 / place)[::-1])[::-1]
+    risk = np.cumsum(shared(wrong)) / place
     later_risk = np.cumsum((risk / place)[::-1])[::-1]
-    found = np.empty(samples)
-    found[order] = shared(risk) - risk.mean() + wrong[order] * shared(later) - shared(later_risk)
+    found[order] = shared(risk) - risk.mean() + wrong * shared(later) - shared(later_risk)
     return found
+
+
+@lru_cache(maxsize=64)
+def _coverages(samples: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The ranks 1..n, and for each the sum of 1/k over the ranks k from it on; the same for every layer of a cache."""
+    place = np.arange(1, samples + 1)
+    later = np.cumsum((1 / place)[::-1])[::-1]
+    place.flags.writeable = later.flags.writeable = False
+    return place, later

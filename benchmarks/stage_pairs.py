@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from benchmarks import pictures
 from benchmarks.adjust import against_best, holm
 from benchmarks.bounds import final_layer, fixed_layer, oracle, random_at
 from benchmarks.delong import two_sided
-from benchmarks.intervals import difference
-from benchmarks.measures import Measured, joined, one_layer, speed_up_text, tally_rows, with_interval
+from benchmarks.intervals import differences
+from benchmarks.measures import Measured, joined, speed_up_text, tally_rows, with_interval, with_intervals
 from benchmarks.operating import area_below
 from benchmarks.protocols import fold_numbers
 from benchmarks.ranking import Ranking
@@ -74,8 +74,8 @@ class Compared:
     def influence(self, layer: int) -> dict[str, NDArray[np.float64]]:
         """What each sample adds to the error of the measures of one layer, by measure, each [samples]."""
         if layer not in self._influence:
-            ranking = one_layer(self.ranking, layer)
-            area, excess = risk_influence(ranking.certainty[0], ranking.right[0], ranking.folds)
+            ranking = self.ranking.some_layers(slice(layer - 1, layer))
+            area, excess = risk_influence(ranking, 1)
             self._influence[layer] = {"dis": ranking.influence(1, self.ties), "aurc": area, "excess_aurc": excess}
         return self._influence[layer]
 
@@ -168,7 +168,7 @@ def area_rows(place: Mapping[str, Any], entries: Sequence[Compared], scored: Sco
     high = min((float(one.polyline[0][-1]) for one in usable), default=0.0)
     if len(usable) < len(entries) or low >= high:
         reason = "the compared signals have no range of costs in common"
-        return [Measured(replace(blank, status="undefined", reason=joined(reason, blank.reason))) for blank in blanks]
+        return [Measured(blank.but(status="undefined", reason=joined(reason, blank.reason))) for blank in blanks]
     found = []
     for blank, entry in zip(blanks, entries, strict=True):
         value = area_below(*entry.polyline, low, high)
@@ -176,8 +176,8 @@ def area_rows(place: Mapping[str, Any], entries: Sequence[Compared], scored: Sco
         costs, scores = entry.band_resampled
         draws = areas_below(costs, scores, low, high)
         span = f"over relative costs {low:.4f} to {high:.4f}"
-        found.append(with_interval(replace(blank, reason=joined(span, blank.reason)), value, draws + (value - coarse)))
-    return found
+        found.append(with_interval(blank.but(reason=joined(span, blank.reason)), value, draws + (value - coarse)))
+    return with_intervals(found)
 
 
 def areas_below(
@@ -211,7 +211,7 @@ def bound_rows(place: Mapping[str, Any], scored: ScoredCache, settings: Settings
         assert bound.exits is not None
         draws = resampled_exits(bound.exits, outcomes, drawn)
         plain = tally_rows(blank, bound.tally, None, samples)
-        spread = tally_rows(blank, bound.tally, draws, samples)
+        spread = with_intervals(tally_rows(blank, bound.tally, draws, samples))
         # The speed-up of a fixed layer has no sampling error, which is no reason to call it unreliable.
         rows += [
             (one if bound.name != "oracle" and one.row.measure == "speed_up" else other).row
@@ -254,16 +254,13 @@ def compare(
         if not present:
             continue
         measure = question[3]
-        tests = {
-            (a, b): tested(present[a][0], present[b][0], present[a][1], present[b][1])
-            for a, b in itertools.combinations(range(len(present)), 2)
-        }
+        tests = tested(present)
         p_value = paired_p_value(tests)
         values = [row.value for _, row in present]
         marks = against_best(values, p_value, larger_is_better=measure in HIGHER_IS_BETTER)
         for number, (_, row) in enumerate(present):
             best, tied = bool(marks.best[number]), bool(marks.tied_with_best[number])
-            marked[row.key] = replace(row, best=best, tied_with_best=tied)
+            marked[row.key] = row.but(best=best, tied_with_best=tied)
         adjusted = holm([test.p_value for test in tests.values()])
         first = int(np.flatnonzero(marks.best)[0]) if marks.best.any() else -1
         for (pair, test), over_pairs in zip(tests.items(), adjusted, strict=True):
@@ -300,14 +297,21 @@ def pair_row(
     }  # fmt: skip
 
 
-def tested(a: Compared, b: Compared, row_a: Row, row_b: Row) -> Difference:
-    """The paired difference of two entries in one column: DeLong and influence values, or the bootstrap."""
-    layer, measure = row_a.layer, row_a.measure
+def tested(present: Sequence[tuple[Compared, Row]]) -> dict[tuple[int, int], Difference]:
+    """The paired differences of all entries of one column: DeLong and influence values, or the bootstrap."""
+    pairs = list(itertools.combinations(range(len(present)), 2))
+    values = np.array([row.value for _, row in present])
+    question = question_of(present[0][1])
+    _, layer, _, measure = question
     if measure in INFLUENCES and layer is not None:
-        error = float(np.linalg.norm(a.influence(layer)[measure] - b.influence(layer)[measure]))
-        return normal_difference(row_a.value - row_b.value, error)
-    question = question_of(row_a)
-    return difference(row_a.value, row_b.value, a.resampled[question], b.resampled[question])
+        influence = [entry.influence(layer)[measure] for entry, _ in present]
+        errors = (float(np.linalg.norm(influence[a] - influence[b])) for a, b in pairs)
+        found = [
+            normal_difference(float(values[a] - values[b]), one) for (a, b), one in zip(pairs, errors, strict=True)
+        ]
+    else:
+        found = differences(values, np.stack([entry.resampled[question] for entry, _ in present]), pairs)
+    return dict(zip(pairs, found, strict=True))
 
 
 def normal_difference(value: float, std_err: float) -> Difference:

@@ -1,10 +1,11 @@
+import itertools
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.intervals import choose, choose_resampled, chosen, difference, interval
+from benchmarks.intervals import choose, choose_resampled, chosen, difference, differences, interval, intervals, spread
 
 
 def test_the_interval_holds_the_middle_of_the_resamples():
@@ -77,3 +78,41 @@ def test_each_resample_makes_its_own_choice():
     choice = choose_resampled(scores, default=1)
     assert choice.tolist() == [1, 0, 1, 1]
     assert chosen(np.array([[10.0, 20.0, 30.0, 40.0], [1.0, 2.0, 3.0, 4.0]]), choice).tolist() == [1.0, 20.0, 3.0, 4.0]
+
+
+def awkward_readings():
+    """Readings with resamples of every kind: plain, without spread, with a few or only missing ones."""
+    rng = np.random.default_rng(4)
+    resampled = rng.normal(size=(9, 200))
+    resampled[1] = 0.25
+    resampled[2, :3] = np.nan
+    resampled[3, :50] = np.nan
+    resampled[4] = np.nan
+    resampled[5] = resampled[0]
+    resampled[6] = resampled[0] + 1.0
+    values = np.array([0.1, 0.25, 0.0, 1.0, 2.0, 0.1, 1.1, np.nan, 0.3])
+    return values, resampled
+
+
+def test_many_intervals_at_once_are_those_of_each_reading():
+    values, resampled = awkward_readings()
+    for found, value, draws in zip(intervals(values, resampled, 30), values, resampled, strict=True):
+        assert repr(found) == repr(interval(value, draws, 30))
+    low, high, std_err = spread(resampled, 0.9)
+    np.testing.assert_allclose(low[:2], np.quantile(resampled[:2], 0.05, axis=1))
+    np.testing.assert_allclose(high[:2], np.quantile(resampled[:2], 0.95, axis=1))
+    np.testing.assert_allclose(std_err[:2], [np.std(resampled[0], ddof=1), 0.0])
+    assert intervals([], np.empty((0, 200)), 30) == []
+
+
+def test_many_differences_at_once_are_those_of_each_pair():
+    values, resampled = awkward_readings()
+    pairs = list(itertools.combinations(range(len(values)), 2))
+    for found, (a, b) in zip(differences(values, resampled, pairs), pairs, strict=True):
+        assert repr(found) == repr(difference(float(values[a]), float(values[b]), resampled[a], resampled[b]))
+    assert differences(values, resampled, []) == []
+
+
+def test_a_single_resample_says_nothing_of_many_readings_either():
+    assert [one.status for one in intervals([1.0, 2.0], np.ones((2, 1)), 5)] == ["unreliable", "unreliable"]
+    assert differences(np.ones(2), np.ones((2, 1)), [(0, 1)])[0].status == "undefined"

@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 
 import pyarrow.parquet as pq
@@ -125,3 +126,12 @@ def test_averages_are_compared_by_the_pairs_of_their_tasks():
     assert (test["difference"], test["std_err"]) == (10.0, pytest.approx(18**0.5 / 2))
     marks = {one.signal: (one.best, one.tied_with_best) for one in means if one.measure == "mean_accuracy_f1"}
     assert marks == {"s": (True, True), "z": (False, False)}
+
+
+def test_a_row_with_other_columns_is_the_row_that_dataclasses_would_make():
+    row = Row("c", "m", "t", "s", "p", "cap", "alpha=1", "dis", layer=3, value=1.5)
+    changed = row.but(measure="aurc", value=2.5, threshold=None)
+    assert changed == dataclasses.replace(row, measure="aurc", value=2.5, threshold=None)
+    assert row.measure == "dis"
+    with pytest.raises(TypeError, match="no columns of a row: colour"):
+        row.but(colour="red")
