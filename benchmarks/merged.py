@@ -72,6 +72,7 @@ class Merged:
 
     def __init__(self, results: Sequence[Sequence[PartResult]], parts: tuple[Part, ...], choice: Choice) -> None:
         self.results, self.parts, self.choice = results, parts, choice
+        self._readings: dict[str, MergedReading] = {}
         self._chosen = [results[int(choice.parts[number])][number] for number in range(len(parts))]
 
     @property
@@ -80,6 +81,11 @@ class Merged:
 
     def reading(self, at: str) -> MergedReading:
         """The reading called ``at``, over all parts."""
+        if at not in self._readings:
+            self._readings[at] = self._merged_reading(at)
+        return self._readings[at]
+
+    def _merged_reading(self, at: str) -> MergedReading:
         found = [result.readings[at] for result in self._chosen]
         status, reason = worst(found)
         thresholds = {reading.threshold for reading in found}

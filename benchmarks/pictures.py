@@ -75,7 +75,10 @@ def band_rows(place: Mapping[str, Any], merged: Merged, measure: Measure, *, poi
     kept = merged.reaches
     if not kept.any():  # a signal with a single operating point has no band
         return empty("curves")
-    low, high = np.nanquantile(resampled.score(measure)[kept], [0.025, 0.975], axis=1)
+    scores = resampled.score(measure)[kept]
+    # Both give the same; the one that looks for NaN goes row by row.
+    quantile = np.nanquantile if np.isnan(scores).any() else np.quantile
+    low, high = quantile(scores, [0.025, 0.975], axis=1)
     columns = {
         **place,
         "cost": tally.relative_cost[kept][::-1],

@@ -97,10 +97,6 @@ class Ranking:
         placed = self._placed[layer - 1]
         return list(zip(self._parts, placed, strict=True)) if placed else []
 
-    @cached_property
-    def _moments(self) -> dict[bool, list[list[tuple[Moments, Moments]]]]:
-        return {}
-
     def _moments_of(self, ties: Ties) -> list[list[tuple[Moments, Moments]]]:
         """The moments of hard and of easy samples in every layer and fold."""
         strict = _strict(ties)
@@ -112,6 +108,18 @@ class Ranking:
         return self._moments[strict]
 
     @cached_property
+    def _moments(self) -> dict[bool, list[list[tuple[Moments, Moments]]]]:
+        return {}
+
+    @cached_property
+    def _dis(self) -> dict[Ties, NDArray[np.float64]]:
+        return {}
+
+    @cached_property
+    def _std_errs(self) -> dict[Ties, NDArray[np.float64]]:
+        return {}
+
+    @cached_property
     def pairs(self) -> NDArray[np.int64]:
         """The number of (hard, easy) pairs that are compared, [layers]; 0 where there are no scores."""
         return np.array(
@@ -120,8 +128,10 @@ class Ranking:
 
     def dis(self, ties: Ties = "half") -> NDArray[np.float64]:
         """DIS in percent, [layers]; NaN without scores or without a pair to compare."""
-        won = [sum(hard[1] for hard, _ in moments) for moments in self._moments_of(ties)]
-        return _share(100.0 * np.array(won), 2 * self.pairs)
+        if ties not in self._dis:
+            won = [sum(hard[1] for hard, _ in moments) for moments in self._moments_of(ties)]
+            self._dis[ties] = _share(100.0 * np.array(won), 2 * self.pairs)
+        return self._dis[ties]
 
     @cached_property
     def tied_share(self) -> NDArray[np.float64]:
@@ -143,7 +153,9 @@ class Ranking:
 
     def std_err(self, ties: Ties = "half") -> NDArray[np.float64]:
         """DeLong's standard error of DIS in percent, [layers]; exactly 0 where no placement differs from another."""
-        return np.array([_std_err(moments) for moments in self._moments_of(ties)])
+        if ties not in self._std_errs:
+            self._std_errs[ties] = np.array([_std_err(moments) for moments in self._moments_of(ties)])
+        return self._std_errs[ties]
 
     def influence(self, layer: int, ties: Ties = "half") -> NDArray[np.float64]:
         """What each sample adds to the error of DIS at ``layer`` (from 1), in percent, [samples].

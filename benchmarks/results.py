@@ -158,8 +158,8 @@ _key_of = operator.attrgetter(*KEY)
 
 def rows_table(rows: Iterable[Row]) -> pa.Table:
     """Rows as a table of ``results.parquet``; a NaN stays NaN, an absent threshold or flag is null."""
-    listed = list(rows)
-    columns = {name: [getattr(row, name) for row in listed] for name in SCHEMAS["results"].names}
+    listed = [row.__dict__ for row in rows]
+    columns = {name: [row[name] for row in listed] for name in SCHEMAS["results"].names}
     return pa.table(columns, schema=SCHEMAS["results"])
 
 
@@ -196,6 +196,11 @@ def write_table(path: Path, table: pa.Table) -> None:
     temporary = path.with_name(path.name + ".part")
     pq.write_table(table.replace_schema_metadata(None), temporary, compression="zstd", row_group_size=1 << 20)
     temporary.replace(path)
+
+
+def write_part(path: Path, table: pa.Table) -> None:
+    """Write a table that a later stage reads once and the run then removes: what makes files small only costs time."""
+    pq.write_table(table.replace_schema_metadata(None), path, compression="none", write_statistics=False)
 
 
 def join_tables(path: Path, name: str, parts: Iterable[Path]) -> None:

@@ -23,7 +23,7 @@ from benchmarks.draws import Draws, draws_of
 from benchmarks.measures import Measured, measured_all
 from benchmarks.merged import Choice, Merged, choose
 from benchmarks.protocols import Part, describe_choice, fold_numbers, parts_of
-from benchmarks.results import SCHEMAS, Row, rows_table, write_table
+from benchmarks.results import SCHEMAS, Row, rows_table, write_part
 from benchmarks.scored import ScoredCache, grid_text
 from benchmarks.settings import Settings
 from benchmarks.suite import layers_at
@@ -222,6 +222,6 @@ class UnitTables:
         self.tables["results"] = [rows_table(self.rows)]
         for name, found in self.tables.items():
             if name != "pairs":
-                write_table(folder / f"{name}.parquet", pa.concat_tables([pictures.empty(name), *found]))
+                write_part(folder / f"{name}.parquet", pa.concat_tables([pictures.empty(name), *found]))
         np.savez(folder / "compared.npz", **self.arrays)
         (folder / "compared.json").write_text(json.dumps(self.compared) + "\n", encoding="utf-8")

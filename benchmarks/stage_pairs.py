@@ -36,7 +36,7 @@ from benchmarks.results import (
     rows_of,
     rows_table,
     table_of,
-    write_table,
+    write_part,
 )
 from benchmarks.risk_error import risk_influence
 from benchmarks.scored import ScoredCache
@@ -104,9 +104,9 @@ def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], settin
         marked, found = compare(place, entries, mine)
         pairs += found
         rows = [marked.get(row.key, row) for row in rows]
-    write_table(folder / "results.parquet", rows_table(rows))
-    write_table(folder / "pairs.parquet", table_of("pairs", pairs))
-    write_table(folder / "curves.parquet", pa.concat_tables(coins))
+    write_part(folder / "results.parquet", rows_table(rows))
+    write_part(folder / "pairs.parquet", table_of("pairs", pairs))
+    write_part(folder / "curves.parquet", pa.concat_tables(coins))
 
 
 def question_of(row: Row) -> Question:

@@ -1,11 +1,24 @@
 import dataclasses
 import hashlib
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.averages import CachePlace, averages
-from benchmarks.results import KEY, SCHEMAS, Row, RunFiles, check_unique, rows_table, table_of, write_json, write_table
+from benchmarks.results import (
+    KEY,
+    SCHEMAS,
+    Row,
+    RunFiles,
+    check_unique,
+    join_tables,
+    rows_table,
+    table_of,
+    write_json,
+    write_part,
+    write_table,
+)
 from exitbench.errors import InputError
 
 
@@ -135,3 +148,12 @@ def test_a_row_with_other_columns_is_the_row_that_dataclasses_would_make():
     assert row.measure == "dis"
     with pytest.raises(TypeError, match="no columns of a row: colour"):
         row.but(colour="red")
+
+
+def test_parts_are_joined_as_they_were_written(tmp_path):
+    tables = [rows_table([row(layer=layer, value=float(layer)) for layer in layers]) for layers in ([1, 2], [], [3])]
+    for number, table in enumerate(tables):
+        write_part(tmp_path / f"{number}.parquet", table)
+    join_tables(tmp_path / "whole.parquet", "results", [tmp_path / f"{number}.parquet" for number in range(3)])
+    assert pq.read_table(tmp_path / "whole.parquet")["layer"].to_pylist() == [1, 2, 3]
+    assert pq.read_table(tmp_path / "whole.parquet").equals(pa.concat_tables(tables))
