@@ -36,6 +36,8 @@ class Draws:
         """The weights of the samples at ``rows``, a mask."""
         key = (side, rows.tobytes())
         if key not in self._drawn:
+            if self.weights[side].size > FEW:  # one part at a time: all of them would be as much again as the whole
+                self._drawn = {one: drawn for one, drawn in self._drawn.items() if drawn.rows.all()}
             self._drawn[key] = Drawn.of(self.weights[side], rows)
         return self._drawn[key]
 

@@ -59,7 +59,7 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Inp
             if signal.needs_fit:
                 raise InputError(f"signal {signal.text} learns, so it needs samples to be fitted on (fit_on)")
             check_inputs(cache, signal)
-            outcomes.append(np.full((cache.layers - 1, cache.rows), np.nan))
+            outcomes.append(np.empty((cache.layers - 1, cache.rows)))
         except InputError as error:
             outcomes.append(error)
     with torch.inference_mode():
@@ -70,11 +70,12 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Inp
                 if not alive:
                     return outcomes
                 layer = read_layer(cache, index, rows, frozenset().union(*(signals[one].inputs for one in alive)))
+                views = {inputs: layer.only(inputs) for inputs in {signals[one].inputs for one in alive}}
                 for position in alive:
                     signal, scores = signals[position], outcomes[position]
                     assert isinstance(scores, np.ndarray)
                     try:
-                        found, states[position] = signal.step(layer.only(signal.inputs), states[position])
+                        found, states[position] = signal.step(views[signal.inputs], states[position])
                         scores[index - 1, rows] = checked_score(found, signal, layer, rows.start).cpu().numpy()
                     except Exception as error:  # a plug-in may raise anything; the other signals go on
                         outcomes[position] = named(signal, error)

@@ -80,15 +80,28 @@ class LogitReadings:
         return columns.copy_(self.logits.T).T
 
     @cached_property
-    def log_probabilities(self) -> Tensor:
+    def _largest(self) -> Tensor:
+        return self.logits64.amax(dim=1, keepdim=True)
+
+    @cached_property
+    def _shifted(self) -> Tensor:
+        return self.logits64 - self._largest
+
+    @cached_property
+    def _log_total(self) -> Tensor:
+        """The logarithm of the sum over classes of exp(logit - largest logit), [samples, 1]."""
         # The library's log-softmax adds exp(-30) to 1 before it takes the logarithm and loses most of it there;
         # log1p over the other classes keeps the full precision of a confident answer.
-        shifted = self.logits64 - self.logits64.amax(dim=1, keepdim=True)
+        shifted = self._shifted
         if shifted.shape[1] == 2:
             others = shifted.amin(dim=1, keepdim=True).exp()
         else:
             others = shifted.exp().scatter(1, self.prediction[:, None], 0.0).sum(dim=1, keepdim=True)
-        return shifted - torch.log1p(others)
+        return torch.log1p(others)
+
+    @cached_property
+    def log_probabilities(self) -> Tensor:
+        return self._shifted - self._log_total
 
     @cached_property
     def probabilities(self) -> Tensor:
@@ -100,7 +113,7 @@ class LogitReadings:
 
     @cached_property
     def energy(self) -> Tensor:
-        return -torch.logsumexp(self.logits64, dim=1)
+        return -(self._largest + self._log_total)[:, 0]
 
     @cached_property
     def prediction(self) -> Tensor:

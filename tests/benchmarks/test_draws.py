@@ -54,3 +54,16 @@ def test_sums_that_all_signals_share_are_sums_over_the_samples(tmp_path, rows):
             right = outcomes.correct[layer]
             asked = found.decisions("test", rows, outcomes)[:, layer, resample]
             assert asked.tolist() == [sum(weights[~right, resample]), sum(weights[right, resample])]
+
+
+def test_of_many_weights_only_one_part_is_held_and_another_is_cut_out_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.draws.FEW", 0)
+    draws = draws_of(made(tmp_path), 0, 8)
+    halves = [np.arange(30) < 10, np.arange(30) >= 10]
+    whole = draws.all("test")
+    first = draws.some("test", halves[0])
+    assert draws.some("test", halves[0]) is first
+    for half in (halves[1], halves[0]):
+        np.testing.assert_array_equal(draws.some("test", half).weights, draws.weights["test"][half])
+    assert draws.some("test", halves[0]) is not first
+    assert draws.all("test") is whole
