@@ -31,7 +31,8 @@ import torch
 from torch import Tensor
 
 from exitbench.errors import InputError
-from signals.contract import Direction, ExitSignal, Input, Layer, LogitReadings, Reference, learned, parameter
+from signals.contract import Direction, ExitSignal, Input, Layer, Reference, learned, parameter
+from signals.readings import LogitReadings
 
 COLDEST, HOTTEST = 0.05, 100.0
 

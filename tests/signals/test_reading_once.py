@@ -10,7 +10,7 @@ import pytest
 from benchmarks.scoring import read_layer, score, score_all
 from exitbench.cache import Cache, compact, synthetic_cache
 from signals import Registry, f_pabee, nsp, score_layers
-from signals.contract import LogitReadings
+from signals.readings import LogitReadings
 
 EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
 
