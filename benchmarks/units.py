@@ -65,7 +65,7 @@ class MeasureUnit:
         from benchmarks.stage_measures import write_measures
 
         write_measures(self.folder, ScoredCache(self.scored), self.groups, self.settings)
-        # Arrow keeps the room of tables that are gone: on a large cache a quarter of a gigabyte that the next unit lacks.
+        # Arrow keeps the room of tables that are gone: on a large cache 0.25 GB, which the next unit lacks.
         pa.default_memory_pool().release_unused()
 
 
