@@ -51,7 +51,7 @@ def memory_row(name: str, what: str, margin: float, limit: str = "") -> SpeedRow
     return SpeedRow(f"memory-{name}", f"peak memory of {what} / size of the cache", "lower", GOAL, "%", margin, limit)
 
 
-# How much of the libraries is resident differs by 0.1 GB between installations, a third of the small peaks; to read a
+# The same commands in the same installation peaked 0.1 GB apart within the hour, a third of the small peaks; to read a
 # cache whole would be sixteen times as much.
 SCORE = memory_row("score", "`exitbench score` with a signal that reads all features", 0.6)
 VERIFY = memory_row("verify", "`exitbench verify`", 0.6)
