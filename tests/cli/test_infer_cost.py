@@ -252,8 +252,8 @@ def test_ctrl_c_leaves_no_file(infer: list[object], tmp_path: Path) -> None:
     assert not out.exists(), "an unfinished file must not have the final name"
     running.send_signal(system_signal.SIGINT)
     said = running.stderr.read()
-    assert running.wait(60) == 1
-    assert said == f"stopped; {out} was not written\n"
+    code = running.wait(60)
+    assert (code, said) == (1, f"stopped; {out} was not written\n")
     assert list(tmp_path.iterdir()) == []
 
 

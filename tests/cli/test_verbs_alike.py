@@ -125,7 +125,7 @@ SLOW = """
 import time
 from pathlib import Path
 Path("reached").touch()
-time.sleep(60)
+exec("time.sleep(60)")
 """
 
 
@@ -139,7 +139,8 @@ time.sleep(60)
     ids=["run", "threshold", "cost"],
 )
 def test_ctrl_c_is_answered_in_one_line(words: list[str], line: str, cache: Path, tmp_path: Path) -> None:
-    # A plug-in that sleeps while it is loaded holds the program at a known place.
+    # A plug-in that sleeps while it is loaded holds the program at a known place, inside the exec() of a text: there
+    # `python -m` forgets the exit code of a program unless it takes care.
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "slow.py").write_text(SLOW)
     chosen = [str(cache) if word == "CACHE" else word for word in words]
