@@ -114,9 +114,15 @@ class Workers:
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._pool is None:
+            return
+        if kind is not None:
+            # Nobody wants the work of these any more, and a user with a mistyped signal should not wait for their
+            # imports; what a unit leaves half done has no ``done.json``.
+            for process in multiprocessing.active_children():
+                process.terminate()
+        self._pool.shutdown(cancel_futures=True)
 
     def start(self) -> None:
         """Let the processes import while this one does something else."""

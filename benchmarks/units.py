@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.executor import is_done
 from benchmarks.settings import Settings
 from exitbench.errors import InputError
 
@@ -89,11 +88,6 @@ class PairUnit:
         if not finished:
             raise InputError("no signal could be measured on this cache")
         write_pairs(self.folder, ScoredCache(self.scored), finished, self.settings)
-
-
-def finished_folders(units: Sequence[MeasureUnit]) -> tuple[Path, ...]:
-    """The folders of the units that are done."""
-    return tuple(unit.folder for unit in units if is_done(unit))
 
 
 def code_digest(directories: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """Units over processes: started early, handed out without waiting, and a lost process is one failure, not the end."""
 
+import multiprocessing
 import os
 import sys
 import time
@@ -38,6 +39,7 @@ class Patient:
         end = time.monotonic() + 60
         while not self.awaited.exists():
             if time.monotonic() > end:
+                (self.folder / "gave up").touch()
                 raise TimeoutError("nobody came")
             time.sleep(0.01)
 
@@ -80,6 +82,17 @@ def test_units_are_handed_out_without_waiting_for_them(tmp_path):
         (tmp_path / "signal").touch()
         assert wait() == []
     assert all(map(is_done, units))
+
+
+def test_an_error_ends_the_processes_instead_of_waiting_for_their_work(tmp_path):
+    units = [Patient(tmp_path / name, tmp_path / "signal") for name in "ab"]
+    with pytest.raises(InputError, match="mistyped"), Workers(2) as workers:
+        workers.begin(units, ignore)
+        while not all(unit.folder.exists() for unit in units):
+            time.sleep(0.01)
+        raise InputError("mistyped")
+    assert not any((unit.folder / "gave up").exists() for unit in units)
+    assert multiprocessing.active_children() == []
 
 
 def test_started_processes_have_imported_what_they_were_told_and_are_kept(tmp_path):
