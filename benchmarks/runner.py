@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,6 @@ from benchmarks.results import (
     SCHEMAS,
     RunFiles,
     check_unique,
-    join_tables,
     rows_of,
     rows_table,
     table_of,
@@ -36,13 +35,15 @@ from benchmarks.results import (
 from benchmarks.scored import grid_text
 from benchmarks.settings import Settings, check_thresholds
 from benchmarks.suite import Suite
-from benchmarks.units import MeasureUnit, PairUnit, ScoreUnit, code_digest
+from benchmarks.units import JoinUnit, MeasureUnit, PairUnit, ScoreUnit, code_digest
 from exitbench.cache import read_manifest
 from exitbench.errors import InputError
 from signals.contract import ExitSignal
 from signals.registry import Registry, load_registry
 
-UNITS = ".units"
+UNITS, JOINS = ".units", "joins"
+LITTLE = 64 * 2**20
+"""Bytes of tensors that one process scores in less time than the others need to import torch."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def run_suite(
         CachePlace(name, one.model.name, one.split, "f1" if one.task.metric == "f1" else "accuracy")
         for name, one in manifests.items()
     ]
-    write_results(out, stages, places, plan.names)
+    failures += write_results(out, stages, places, plan.names, workers)
     record = run_record(suite, plan.entries, plan.names, manifests, stages.manifest_sha256, failures) | {
         "signals_dirs": list(plan.directories),
         "command": command,
@@ -205,7 +206,7 @@ def perform_stages(stages: Stages, workers: Workers) -> list[Failure]:
     total = len(stages.scores) + sum(map(len, stages.measures)) + len(stages.pairs)
     failures: list[Failure] = []
     with progress_bar(total, "run") as advance:
-        failures += workers.run(stages.scores, advance)
+        failures += scorers(stages.scores, workers).run(stages.scores, advance)
         scored = {unit.folder for unit in stages.scores if is_done(unit)}
         failures += workers.run([unit for own in stages.measures for unit in own if unit.scored in scored], advance)
         for unit, own in zip(stages.pairs, stages.measures, strict=True):
@@ -223,8 +224,26 @@ def perform_stages(stages: Stages, workers: Workers) -> list[Failure]:
     return failures
 
 
-def write_results(out: Path, stages: Stages, places: Sequence[CachePlace], entries: Sequence[tuple[str, str]]) -> None:
-    """Put the units' tables together in the order of the suite, add averages, and write the parquet files."""
+def scorers(units: Sequence[ScoreUnit], workers: Workers) -> Workers:
+    """Who scores: this process, which knows the signals already, or for much to read all ``workers``.
+
+    Nothing but scoring needs torch, so a process that never scores starts two seconds earlier.
+    """
+    size = sum(file.stat().st_size for unit in units for file in unit.cache.glob("**/*.safetensors"))
+    return Workers() if size < LITTLE else workers
+
+
+def write_results(
+    out: Path,
+    stages: Stages,
+    places: Sequence[CachePlace],
+    entries: Sequence[tuple[str, str]],
+    workers: Workers,
+) -> list[Failure]:
+    """Put the units' tables together in the order of the suite, add averages, and write the parquet files.
+
+    The large tables are joined by ``workers`` while this process averages; the result is what could not be joined.
+    """
     files: dict[str, list[Path]] = {name: [] for name in SCHEMAS}
     for pair, own in zip(stages.pairs, stages.measures, strict=True):
         done = [unit.folder for unit in own if is_done(unit)]
@@ -236,8 +255,10 @@ def write_results(out: Path, stages: Stages, places: Sequence[CachePlace], entri
             elif name == "results":
                 holders = done  # without marks, but not lost
             files[name] += [folder / f"{name}.parquet" for folder in holders]
+    averaged = {name: files.pop(name) for name in ("results", "pairs")}
+    joined = workers.begin(joins(out, files), lambda _unit: None)
     results, pairs = (
-        pa.concat_tables([table_of(name, []), *map(pq.read_table, files.pop(name))]) for name in ("results", "pairs")
+        pa.concat_tables([table_of(name, []), *map(pq.read_table, parts)]) for name, parts in averaged.items()
     )
     rows, tests = (table.filter(pc.is_null(table["layer"])) for table in (results, pairs))
     means, found = averages(rows_of(rows), tests.to_pylist(), places, entries)
@@ -245,8 +266,16 @@ def write_results(out: Path, stages: Stages, places: Sequence[CachePlace], entri
     check_unique(results)
     write_table(out / "results.parquet", results)
     write_table(out / "pairs.parquet", pa.concat_tables([pairs, table_of("pairs", found)]))
-    for name, parts in files.items():
-        join_tables(out / f"{name}.parquet", name, parts)
+    return joined()
+
+
+def joins(out: Path, files: Mapping[str, Sequence[Path]]) -> list[JoinUnit]:
+    """A unit for every table; never taken over from an earlier start, whose parts may have been others."""
+    shutil.rmtree(out / UNITS / JOINS, ignore_errors=True)
+    return [
+        JoinUnit(out / UNITS / JOINS / name, f"{name}: joined", name, tuple(parts), out / f"{name}.parquet")
+        for name, parts in sorted(files.items(), key=lambda item: -sum(part.stat().st_size for part in item[1]))
+    ]
 
 
 def manifest_sha256(path: Path) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from benchmarks.configuration import Question, Questions
 from benchmarks.suite import ALL, Suite, Ties, check_readings
 from exitbench.errors import InputError
-from signals.contract import ExitSignal, Integers
+
+if TYPE_CHECKING:
+    from signals.contract import ExitSignal
 
 BAND_COSTS = 48
 """Relative costs at which bands, and curves without a threshold axis, are read."""
@@ -74,6 +77,8 @@ class Settings:
 
 def check_thresholds(thresholds: Mapping[str, tuple[float | str, ...]], signals: Iterable[ExitSignal]) -> None:
     """Raise InputError where "all" thresholds are asked of a signal, by its name, that has no end of them."""
+    from signals.contract import Integers  # needs torch, which a process that only measures has no use for
+
     for signal in signals:
         if ALL in thresholds.get(signal.name, ()) and not isinstance(signal.thresholds, Integers):
             raise InputError(

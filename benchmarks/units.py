@@ -90,6 +90,23 @@ class PairUnit:
         write_pairs(self.folder, ScoredCache(self.scored), finished, self.settings)
 
 
+@dataclass(frozen=True)
+class JoinUnit:
+    """One result file: the tables of many units, one after another."""
+
+    folder: Path
+    label: str
+    table: str
+    parts: tuple[Path, ...]
+    target: Path
+
+    def work(self) -> None:
+        """Write the file at its final place, whole or not at all."""
+        from benchmarks.results import join_tables
+
+        join_tables(self.target, self.table, self.parts)
+
+
 def code_digest(directories: Sequence[str]) -> str:
     """A digest of the sources that results depend on: three rooms, and the directories of further signals."""
     root = Path(__file__).parents[1]

@@ -52,8 +52,8 @@ def write_views(run: Run, workers: Workers | None = None) -> None:
     Raises RuntimeError when a figure could not be drawn (the other views are there by then, without a page).
     """
     (run.path / PAGE).unlink(missing_ok=True)
-    page = Page([run])
     with figures_drawn(run, workers or Workers()) as failures:
+        page = Page([run])
         write_tables([one.table for one in page.views[0].tables], run.path / TABLES)
         write_findings(run)
         page.prepare()

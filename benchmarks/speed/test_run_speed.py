@@ -41,12 +41,13 @@ JOBS = SpeedRow(
     goal=1.5,
     margin=0.25,
     limit="""
-What does not divide: the first process joins the result files, renders the page at the end, and a stage waits for its
-last unit; every process imports for itself, three times the imports of one. What helped: the same workers for numbers
-and figures, started before the first process imports anything heavy, and everything but the figures made while they
-are drawn. Workers copied from a loaded process would import nothing, but with them a worker of the tests hung. On a
-machine whose two cores are two threads of one, two busy processes together do less than twice the work of one,
-whatever the program.
+What does not divide: the first process reads the suite and scores, averages, renders the page at the end, and a stage
+waits for its last unit; every process imports for itself, three times the imports of one. What helped: the same workers
+for numbers and figures, started before the first process imports anything heavy; no torch in the workers, since few
+bytes are scored where it is loaded already; result files joined by the workers; and everything but the figures made
+while they are drawn. Workers copied from a loaded process would import nothing, but with them a worker of the tests
+hung. On a machine whose two cores are two threads of one, two busy processes together do less than twice the work of
+one, whatever the program.
 """,
 )
 TOPIC = Topic(

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from benchmarks.suite import Suite
     from reports.run import Run
 
+MODULES = ("benchmarks.stage_measures", "benchmarks.stage_pairs", "reports.drawing")
+"""What every worker will need, so that it is loaded while the first process is still reading the suite."""
+
 
 @stopping("stopped; the same command goes on where this one was")
 def command(
@@ -85,7 +88,7 @@ def command(
     for suite in suites:
         suite.require_caches()
     complete = True
-    with Workers(jobs or os.cpu_count() or 1, modules=("benchmarks.units", "reports.drawing")) as workers:
+    with Workers(jobs or os.cpu_count() or 1, modules=MODULES) as workers:
         workers.start()
         load(signals_dir)  # for its warnings; every process loads its own signals
         for suite in suites:

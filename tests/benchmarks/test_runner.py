@@ -94,7 +94,9 @@ def test_every_cache_protocol_and_entry_has_its_numbers(finished):
     assert set(results[results.cache == ""].task) == {"average"}
 
 
-def test_two_jobs_write_the_same_bytes_as_one(finished, suite, tmp_path):
+@pytest.mark.parametrize("little", [0, runner.LITTLE], ids=["all processes score", "the first process scores"])
+def test_two_jobs_write_the_same_bytes_as_one(finished, suite, tmp_path, monkeypatch, little):
+    monkeypatch.setattr(runner, "LITTLE", little)
     with Workers(2) as workers:
         assert run_suite(suite, tmp_path / "out", workers=workers).complete
     assert digests(tmp_path / "out") == digests(finished)
@@ -132,7 +134,8 @@ def test_a_killed_run_resumes_from_what_is_finished(finished, suite, tmp_path, m
     monkeypatch.setattr("benchmarks.executor.perform", counted)
     assert run_suite(suite, tmp_path / "out").complete
     assert not set(done) & set(again)
-    assert len(done) + len(again) == 2 + 6 + 2
+    joined = len(SCHEMAS) - 2
+    assert len(done) + len(again) == 2 + 6 + 2 + joined
     assert digests(tmp_path / "out") == digests(finished)
 
 
@@ -164,6 +167,19 @@ def test_a_failing_signal_is_reported_and_the_rest_finishes(finished, suite, tmp
     again = run_suite(with_broken, out, directories=[tmp_path / "signals"])
     assert again.complete
     assert "broken" in set(again.files.results.signal)
+
+
+def test_a_table_that_cannot_be_joined_leaves_the_run_open(finished, suite, tmp_path):
+    out = tmp_path / "out"
+    (out / "samples.parquet").mkdir(parents=True)  # in the way of the file
+    (out / "samples.parquet" / "kept").touch()
+    outcome = run_suite(suite, out)
+    assert [failure.label for failure in outcome.failures] == ["samples: joined"]
+    assert not outcome.complete
+    (out / "samples.parquet" / "kept").unlink()
+    (out / "samples.parquet").rmdir()
+    assert run_suite(suite, out).complete
+    assert digests(out) == digests(finished)
 
 
 def test_a_missing_cache_is_said_before_anything_is_written(suite, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import VERBS, main
+from exitbench.cli.run import MODULES
 from exitbench.errors import InputError
 
 HEAVY = ("torch", "pandas", "matplotlib", "seaborn", "transformers", "datasets", "accelerate", "scipy", "numpy")
@@ -33,6 +34,16 @@ def test_a_light_verb_imports_nothing_heavy(words: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.rstrip().endswith("LOADED []")
+
+
+def test_what_the_workers_of_a_run_import_needs_no_torch() -> None:
+    program = (
+        "import importlib, sys\n"
+        f"for name in {MODULES!r}: importlib.import_module(name)\n"
+        "print([name for name in ('torch', 'transformers', 'datasets') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
