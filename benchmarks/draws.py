@@ -15,8 +15,11 @@ from benchmarks.hashing import poisson_weights
 from benchmarks.protocols import CALIBRATION_SEED
 from benchmarks.scored import ScoredCache, Side
 from benchmarks.task_score import Outcomes, Tally
-from benchmarks.weighted_curve import FEW, Drawn, Weights, resampled_exits
+from benchmarks.weighted_curve import Drawn, Weights, resampled_exits
 from benchmarks.weighted_rates import weighted_decisions
+
+KEPT = 1 << 24
+"""Up to this many weights of a cache are kept for its next signal, with those of all parts."""
 
 
 class Draws:
@@ -36,7 +39,7 @@ class Draws:
         """The weights of the samples at ``rows``, a mask."""
         key = (side, rows.tobytes())
         if key not in self._drawn:
-            if self.weights[side].size > FEW:  # one part at a time: all of them would be as much again as the whole
+            if self.weights[side].size > KEPT:  # one part at a time: all of them would be as much again as the whole
                 self._drawn = {one: drawn for one, drawn in self._drawn.items() if drawn.rows.all()}
             self._drawn[key] = Drawn.of(self.weights[side], rows)
         return self._drawn[key]
@@ -77,7 +80,7 @@ def draws_of(scored: ScoredCache, seed: int, resamples: int, *, held_out: bool =
         _LAST.clear()
         seeds = {"test": seed, "calibration": seed + CALIBRATION_SEED}
         draws = Draws({side: poisson_weights(scored.samples(side).ids, seeds[side], resamples) for side in sides})
-        if any(weights.size > FEW for weights in draws.weights.values()):
+        if any(weights.size > KEPT for weights in draws.weights.values()):
             return draws
         _LAST[key] = draws
     return _LAST[key]

@@ -35,7 +35,7 @@ def test_each_side_has_the_weights_of_its_ids(tmp_path):
 
 
 def test_many_weights_are_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(draws, "FEW", 100)
+    monkeypatch.setattr(draws, "KEPT", 100)
     scored = made(tmp_path)
     assert draws_of(scored, 0, 8) is not draws_of(scored, 0, 8)
     assert not draws._LAST
@@ -57,7 +57,7 @@ def test_sums_that_all_signals_share_are_sums_over_the_samples(tmp_path, rows):
 
 
 def test_of_many_weights_only_one_part_is_held_and_another_is_cut_out_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.draws.FEW", 0)
+    monkeypatch.setattr("benchmarks.draws.KEPT", 0)
     draws = draws_of(made(tmp_path), 0, 8)
     halves = [np.arange(30) < 10, np.arange(30) >= 10]
     whole = draws.all("test")
