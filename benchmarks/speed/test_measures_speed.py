@@ -51,7 +51,7 @@ EVERYTHING = SpeedRow(
     "lower",
 )
 GROWTH = {
-    what: SpeedRow(f"growth-{what}", f"time(4n) / time(n), {what}", "lower", goal=5.0)
+    what: SpeedRow(f"growth-{what}", f"time(4n) / time(n), {what}", "lower", goal=5.0, margin=0.5)
     for what in ("rankings", "curve", "rates", "resamples")
 }
 TOPIC = Topic(
