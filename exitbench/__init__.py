@@ -1,36 +1,18 @@
 """exitbench: every early-exit signal on the same cached outputs of a multi-exit network.
 
-The names below are the documented interface; each is imported when it is first used, so that
-``import exitbench`` costs nothing.
+``__init__.pyi`` beside this file lists the documented names; each is imported when it is first used, so
+that ``import exitbench`` costs nothing.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from benchmarks.evaluate import evaluate, replay
-    from benchmarks.scoring import score
-    from exitbench.cache import Cache, CacheWriter
-    from signals import ExitSignal, Layer
+import lazy_loader
 
-HOMES = {
-    "Cache": "exitbench.cache",
-    "CacheWriter": "exitbench.cache",
-    "ExitSignal": "signals",
-    "Layer": "signals",
-    "evaluate": "benchmarks.evaluate",
-    "replay": "benchmarks.evaluate",
-    "score": "benchmarks.scoring",
-}
+__version__ = "0.1.0"
 
-__all__ = ["Cache", "CacheWriter", "ExitSignal", "Layer", "evaluate", "replay", "score"]
+_here = Path(__file__).parent
+if not (_here / "signals").is_dir() and (_here.parent / "signals").is_dir():
+    # A checkout without symbolic links (git on Windows, unless core.symlinks is set): the rooms lie beside this folder.
+    __path__.append(str(_here.parent))
 
-
-def __getattr__(name: str) -> Any:
-    if name not in HOMES:
-        raise AttributeError(f"module 'exitbench' has no attribute {name!r}")
-    return getattr(importlib.import_module(HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -20,9 +20,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from signals.contract import Direction, ExitSignal, Input, Layer, Reference, parameter
-from signals.e_lang import energy
-from signals.nsp import NSP, null_space_share
+from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.parameters import parameter
+from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
+from exitbench.signals.e_lang import energy
+from exitbench.signals.nsp import NSP, null_space_share
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from signals.contract import Direction, ExitSignal, Input, Layer, Reference, parameter
+from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.parameters import parameter
+from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from signals.contract import Direction, ExitSignal, Input, Layer, Reference, parameter
+from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.parameters import parameter
+from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
 
 
 def energy(layer: Layer, *, temperature: float = 1.0, center: bool = False) -> Tensor:

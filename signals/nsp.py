@@ -33,7 +33,9 @@ import torch
 from torch import Tensor
 
 from exitbench.errors import InputError
-from signals.contract import Direction, ExitSignal, Head, Input, Layer, Reference, parameter
+from exitbench.signals.contract.layer import Head, Input, Layer
+from exitbench.signals.contract.parameters import parameter
+from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
 
 
 def null_space_share(layer: Layer, *, center: bool = False) -> Tensor:

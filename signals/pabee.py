@@ -18,7 +18,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from signals.contract import Direction, ExitSignal, Input, Integers, Layer, Reference, State
+from exitbench.signals.contract.layer import Input, Layer, State
+from exitbench.signals.contract.signal import Direction, ExitSignal, Integers, Reference
 
 
 @dataclass(frozen=True)

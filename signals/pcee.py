@@ -17,8 +17,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from signals.contract import Direction, ExitSignal, Input, Layer, Reference, State, parameter
-from signals.window import empty_window, largest, push
+from exitbench.signals.contract.layer import Input, Layer, State
+from exitbench.signals.contract.parameters import parameter
+from exitbench.signals.contract.patience import empty_window, largest, push
+from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
 
 
 @dataclass(frozen=True)

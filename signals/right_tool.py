@@ -31,8 +31,10 @@ import torch
 from torch import Tensor
 
 from exitbench.errors import InputError
-from signals.contract import Direction, ExitSignal, Input, Layer, Reference, learned, parameter
-from signals.readings import LogitReadings
+from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.logit_quantities import LogitReadings
+from exitbench.signals.contract.parameters import learned, parameter
+from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
 
 COLDEST, HOTTEST = 0.05, 100.0
 

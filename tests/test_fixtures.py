@@ -15,8 +15,8 @@ from exitbench.places import FIXTURES, cache_directories
 
 
 def script(name: str) -> ModuleType:
-    """A script of the fixtures folder, as a module."""
-    spec = importlib.util.spec_from_file_location(name, FIXTURES / f"{name}.py")
+    """A script of the scripts folder, as a module."""
+    spec = importlib.util.spec_from_file_location(name, FIXTURES.parent / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -27,8 +27,8 @@ def script(name: str) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def describe() -> ModuleType:
-    script("make")
-    return script("describe")
+    script("make_fixtures")
+    return script("describe_fixtures")
 
 
 @pytest.mark.parametrize("path", cache_directories(), ids=lambda path: path.name)
@@ -54,7 +54,9 @@ def test_all_fixtures_together_stay_below_40_megabytes() -> None:
 
 def test_the_readme_says_what_the_caches_hold(describe: ModuleType) -> None:
     text = (FIXTURES / "README.md").read_text(encoding="utf-8")
-    assert f"{describe.BEGIN}\n{describe.generated()}\n{describe.END}" in text, "run: python fixtures/describe.py"
+    assert f"{describe.BEGIN}\n{describe.generated()}\n{describe.END}" in text, (
+        "run: python scripts/describe_fixtures.py"
+    )
     assert {path.name for path in cache_directories()} == {cache.name for _, cache in describe.caches()}
 
 
@@ -69,10 +71,10 @@ def test_the_training_commands_of_the_readme_are_those_that_make_runs(
         started.append(words[3:])
 
     monkeypatch.setattr(subprocess, "run", record)
-    monkeypatch.setattr(describe.make, "CACHES", tmp_path)
+    monkeypatch.setattr(describe.make_fixtures, "CACHES", tmp_path)
     for recipe in described:
         (tmp_path / recipe.name).mkdir()
-        describe.make.make(recipe, tmp_path / "work")
+        describe.make_fixtures.make(recipe, tmp_path / "work")
         assert " ".join(["exitbench", *started[-1]]) in text
     assert len(started) == len(described)
 

@@ -8,13 +8,13 @@ import torch
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.evaluate import outcomes_of, replay
-from benchmarks.ranking import ranking
-from benchmarks.replay import exit_layers
-from benchmarks.scoring import score
+from exitbench.benchmarks.api import outcomes_of, replay
+from exitbench.benchmarks.measures.ranking import ranking
+from exitbench.benchmarks.replay.exit_rule import exit_layers
+from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.cache import Cache, read_manifest, verify
 from exitbench.places import FIXTURES, cache_directories
-from signals.registry import load_registry
+from exitbench.signals.registry.discovery import load_registry
 
 CACHES = cache_directories()
 TWO_CLASSES = [path for path in CACHES if len(read_manifest(path).task.classes) == 2]

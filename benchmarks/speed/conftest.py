@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.executor import LIBRARIES
-from benchmarks.speed.committed import (
+from exitbench.benchmarks.speed.harness.committed import (
     Committed,
     complaint,
     orphans,
@@ -24,9 +23,10 @@ from benchmarks.speed.committed import (
     unexplained,
     write_committed,
 )
-from benchmarks.speed.page import terminal_table, write_page
-from benchmarks.speed.ratios import Measured
-from benchmarks.speed.rows import Record, RecordOne, SpeedRow, Topic, all_rows, topics
+from exitbench.benchmarks.speed.harness.page import terminal_table, write_page
+from exitbench.benchmarks.speed.harness.ratios import Measured
+from exitbench.benchmarks.speed.harness.rows import Record, RecordOne, SpeedRow, Topic, all_rows, topics
+from exitbench.workers import LIBRARIES
 
 if TYPE_CHECKING:
     from exitbench.models import MultiExitModel
@@ -129,7 +129,7 @@ def heap_of_a_process_that_has_read_a_cache() -> None:
 @pytest.fixture(scope="session")
 def large_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cache of QQP's size with stored offset norms; do not write into it."""
-    from benchmarks.speed.caches import qqp_sized
+    from exitbench.benchmarks.speed.harness.caches import qqp_sized
 
     path = qqp_sized(tmp_path_factory.mktemp("speed") / "large")
     yield path

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.scoring import score_all
-from benchmarks.speed.caches import CLASSES, LAYERS, ROWS, WIDTH, without_norms
-from benchmarks.speed.ratios import Measured, ratio
-from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
+from exitbench.benchmarks.scoring.score_cache import score_all
+from exitbench.benchmarks.speed.harness.caches import CLASSES, LAYERS, ROWS, WIDTH, without_norms
+from exitbench.benchmarks.speed.harness.ratios import Measured, ratio
+from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
 from exitbench.cache import Cache
-from signals import load_registry
+from exitbench.signals import load_registry
 
 EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
 

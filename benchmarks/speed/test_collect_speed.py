@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.speed.ratios import Measured, ratio
-from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
+from exitbench.benchmarks.speed.harness.ratios import Measured, ratio
+from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
 from exitbench.cache import TASKS
 from exitbench.models import MultiExitConfig, MultiExitModel, Tokens
-from exitbench.models.batches import length_batches
 from exitbench.models.collecting import collect
+from exitbench.models.data.batches import length_batches
 
 ROWS, BATCH, WORDS = 256, 32, 1000
 

@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.cost import published_overheads
-from benchmarks.curve import trade_off_curve
-from benchmarks.operating import matched
-from benchmarks.scored import signal_scores
-from benchmarks.speed.ratios import Measured, Ratio, duration
-from benchmarks.speed.rows import Record, RecordOne, SpeedRow, Topic
-from benchmarks.stage_scores import describe
-from benchmarks.task_score import Outcomes
+from exitbench.benchmarks.measures.network_cost import published_overheads
+from exitbench.benchmarks.replay.operating_points import matched
+from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
+from exitbench.benchmarks.scoring.configuration import describe, signal_scores
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.speed.harness.ratios import Measured, Ratio, duration
+from exitbench.benchmarks.speed.harness.rows import Record, RecordOne, SpeedRow, Topic
 from exitbench.models import EarlyExitClassifier, MultiExitModel, Tokens
 from exitbench.models.inference import live_layer, model_heads
 from exitbench.models.timing import PLAIN, interleaved, measured_speed_up, random_batch, time_signals
-from signals import ExitSignal, load_registry, score_layers, validated_score
+from exitbench.signals import ExitSignal, load_registry, score_layers, validated_score
 
 SIGNALS = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
 STEPS = 50

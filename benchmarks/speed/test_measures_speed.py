@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.curve import Curve, trade_off_curve
-from benchmarks.hashing import poisson_weights
-from benchmarks.operating import ROUNDING, matched
-from benchmarks.ranking import Ranking
-from benchmarks.rates import rates_everywhere
-from benchmarks.replay import exit_layers
-from benchmarks.scores import SignalScores
-from benchmarks.speed.ratios import Measured, Ratio, ratio
-from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
-from benchmarks.task_score import Outcomes, tally_at
-from benchmarks.weighted_curve import FEW, Drawn, listed_points, weighted_tally
-from benchmarks.weighted_rates import weighted_rates
-from benchmarks.weighted_readings import gather, marks_within_losses, nearest_marks
+from exitbench.benchmarks.measures.exit_rates import rates_everywhere
+from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.replay.exit_rule import exit_layers
+from exitbench.benchmarks.replay.operating_points import ROUNDING, matched
+from exitbench.benchmarks.replay.tally import tally_at
+from exitbench.benchmarks.replay.trade_off_curve import Curve, trade_off_curve
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from exitbench.benchmarks.speed.harness.ratios import Measured, Ratio, ratio
+from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
+from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
+from exitbench.benchmarks.statistics.resampled_curves import FEW, Drawn, listed_points, weighted_tally
+from exitbench.benchmarks.statistics.resampled_points import gather, marks_within_losses, nearest_marks
+from exitbench.benchmarks.statistics.resampled_rates import weighted_rates
 
 SAMPLES, DEPTH, SIGNALS = 9_815, 12, 8
 SPEED_UPS = (2.0, 3.0, 4.0)

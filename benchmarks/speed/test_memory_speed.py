@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speed.caches import feature_bytes, qqp_sized, repeated, without_norms
-from benchmarks.speed.ratios import Measured, child, duration
-from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
+from exitbench.benchmarks.speed.harness.caches import feature_bytes, qqp_sized, repeated, without_norms
+from exitbench.benchmarks.speed.harness.ratios import Measured, child, duration
+from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
 
 SHARDS = 80
 """Of 4,096 samples, 12 layers and width 768 each: 6.04 GB of features."""
@@ -28,7 +28,7 @@ from typing import ClassVar
 
 import torch
 
-from signals import Direction, ExitSignal, Input, Layer, Reference, Tensor
+from exitbench import Direction, ExitSignal, Input, Layer, Reference, Tensor
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def six_gigabytes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def peak(cache: Path, seen: Path, *words: str) -> Measured:
     """The peak of one run of exitbench as a part of the cache."""
-    done = child([sys.executable, "-m", "benchmarks.speed.watched", str(seen), *words])
+    done = child([sys.executable, "-m", "exitbench.benchmarks.speed.harness.watched", str(seen), *words])
     found, size = json.loads(seen.read_text())["peak_bytes"], feature_bytes(cache)
     return Measured(found / size, f"{found / 1e9:.2f} GB of {size / 1e9:.2f} GB, in {duration(done.processor)}")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speed.ratios import Child, Measured, Ratio, child
-from benchmarks.speed.rows import Record, SpeedRow, Topic
+from exitbench.benchmarks.speed.harness.ratios import Child, Measured, Ratio, child
+from exitbench.benchmarks.speed.harness.rows import Record, SpeedRow, Topic
 
 SUITE, ROUNDS = "paper", 2
 
@@ -71,7 +71,7 @@ def test_numbers_take_no_longer_than_figures_and_two_jobs_share_the_work(tmp_pat
         out = tmp_path / f"run-{jobs}"
         shutil.rmtree(out, ignore_errors=True)
         command = ["run", SUITE, "--jobs", str(jobs), "--out", str(out)]
-        return child([sys.executable, "-m", "benchmarks.speed.watched", str(seen), *command])
+        return child([sys.executable, "-m", "exitbench.benchmarks.speed.harness.watched", str(seen), *command])
 
     def compare() -> dict[SpeedRow, Measured]:
         numbers, figures = [], []

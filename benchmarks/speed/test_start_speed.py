@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.speed.ratios import Measured, child, in_turn
-from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
+from exitbench.benchmarks.speed.harness.ratios import Measured, child, in_turn
+from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
 
 BARE = """\
 import typer

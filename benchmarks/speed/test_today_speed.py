@@ -10,21 +10,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks.curve import trade_off_curve
-from benchmarks.ranking import Ranking
-from benchmarks.scored import signal_scores
-from benchmarks.scoring import score
-from benchmarks.speed.caches import ROWS
-from benchmarks.speed.ratios import Measured, Ratio, ratio
-from benchmarks.speed.rows import RecordOne, SpeedRow, Topic
-from benchmarks.stage_scores import describe
-from benchmarks.task_score import Outcomes
+from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
+from exitbench.benchmarks.scoring.configuration import describe, signal_scores
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.score_cache import score
+from exitbench.benchmarks.speed.harness.caches import ROWS
+from exitbench.benchmarks.speed.harness.ratios import Measured, Ratio, ratio
+from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
 from exitbench.cache import Cache, Head, head_algebra, offset_norms
 from exitbench.models import EarlyExitClassifier, MultiExitModel
 from exitbench.models.inference import live_layer, model_heads
 from exitbench.models.timing import random_batch
-from signals import Layer, load_registry, score_layers
-from signals.nsp import null_space_share
+from exitbench.signals import Layer, load_registry, score_layers
+from exitbench.signals.nsp import null_space_share
 
 SAMPLES, WIDTH, CLASSES = 9_815, 768, 3
 THRESHOLDS, TEXTS, TOKENS = 13, 4, 32

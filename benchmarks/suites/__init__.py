@@ -1,1 +1,1 @@
-"""The suites that come with exitbench: one TOML file each, read by :mod:`benchmarks.suite`."""
+"""What is asked: suites, the questions in them, and their TOML files, one per suite that comes with exitbench."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from exitbench.cache.files import child
+from exitbench.cache.format.files import child
 from exitbench.cache.reader import Cache
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import torch
 
-from exitbench.cache import files
-from exitbench.cache.files import CHUNK, child, make_directory, reason, write_whole
-from exitbench.cache.manifest import MANIFEST, ShardEntry
+from exitbench import atomic_files
+from exitbench.atomic_files import make_directory, reason, write_whole
+from exitbench.cache.format.files import CHUNK, child
+from exitbench.cache.format.manifest import MANIFEST, ShardEntry
+from exitbench.cache.format.safetensors_file import encode
 from exitbench.cache.reader import Cache, Shard
-from exitbench.cache.tensors import encode
 from exitbench.errors import InputError
 
 
@@ -37,8 +38,8 @@ def compact(source: Path, target: Path) -> None:
         _copy(cache, building)
         if target.exists():
             target.rmdir()
-        files.disk.rename(building, target)
-        files.disk.flush_directory(target.parent if os.fspath(target.parent) else Path())
+        atomic_files.disk.rename(building, target)
+        atomic_files.disk.flush_directory(target.parent if os.fspath(target.parent) else Path())
     except OSError as error:
         shutil.rmtree(building, ignore_errors=True)
         raise InputError(f"{target}: cannot be written: {reason(error)}") from error

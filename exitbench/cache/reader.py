@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from exitbench.cache.files import file_bytes
-from exitbench.cache.finite import all_finite
+from exitbench.cache.format.files import file_bytes
+from exitbench.cache.format.finite import all_finite
+from exitbench.cache.format.manifest import MANIFEST, Manifest, ShardEntry, read_manifest
+from exitbench.cache.format.safetensors_file import StoredTensor, TensorFile, open_tensors
 from exitbench.cache.heads import Head, head_algebra, offset_norms
-from exitbench.cache.manifest import MANIFEST, Manifest, ShardEntry, read_manifest
-from exitbench.cache.tensors import StoredTensor, TensorFile, open_tensors
 from exitbench.errors import InputError
 
 FLOATS = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}

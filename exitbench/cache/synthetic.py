@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from exitbench.cache.manifest import FeatureDtype, Metric, Model, Task
+from exitbench.cache.format.manifest import FeatureDtype, Metric, Model, Task
 from exitbench.cache.writer import CacheWriter
 
 PERSISTENT = 0.7

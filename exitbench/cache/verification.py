@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from exitbench.cache.files import child, sha256
+from exitbench.cache.format.files import child, sha256
 from exitbench.cache.reader import FLOATS, Cache
 from exitbench.errors import InputError
 

@@ -20,11 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from exitbench.cache import files
-from exitbench.cache.batches import Batch, ShardBuffer, checked_heads
-from exitbench.cache.files import make_directory, partial_name, write_whole
-from exitbench.cache.heads import head_algebra
-from exitbench.cache.manifest import (
+from exitbench import atomic_files
+from exitbench.atomic_files import make_directory, partial_name, write_whole
+from exitbench.cache.format.manifest import (
     MANIFEST,
     FeatureDtype,
     FileEntry,
@@ -36,7 +34,7 @@ from exitbench.cache.manifest import (
     parse_manifest,
     read_manifest,
 )
-from exitbench.cache.resuming import (
+from exitbench.cache.format.resuming import (
     features_name,
     refuse_other_collection,
     refuse_other_shards,
@@ -44,7 +42,9 @@ from exitbench.cache.resuming import (
     shard_name,
     shard_number,
 )
-from exitbench.cache.tensors import encode, open_tensors
+from exitbench.cache.format.safetensors_file import encode, open_tensors
+from exitbench.cache.format.shard_buffer import Batch, ShardBuffer, checked_heads
+from exitbench.cache.heads import head_algebra
 from exitbench.errors import InputError
 
 HEADS = "heads.safetensors"
@@ -299,7 +299,7 @@ class CacheWriter:
             self._mine = self._done
             self._write_record(complete=False)
             for path in leftovers:
-                files.disk.remove(path)
+                atomic_files.disk.remove(path)
         self._write_record(complete=True)
 
     def _refuse_repeated_ids(self) -> None:

@@ -31,11 +31,10 @@ VERBS = {
     "infer": "Models",
     "cost": "Models",
 }
-"""Every verb in the order of the help page, with its heading; ``list`` lives in ``list_.py`` and so on."""
+"""Every verb in the order of the help page, with its heading."""
 
-PYTHON_WORDS = {"list", "import"}
-"""Verbs whose file takes a trailing underscore because Python has the word already."""
-
+FILES = {"list": "list_", "import": "import_", "test-signal": "check_signal"}
+"""Verbs whose file in ``verbs/`` has another name: Python has two of the words, and pytest collects ``test_*.py``."""
 
 DEFECT = 70
 """Exit code of an error that exitbench did not foresee."""
@@ -64,8 +63,8 @@ def build() -> typer.Typer:
     app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
     app.callback()(options)
     for verb, heading in VERBS.items():
-        name = verb.replace("-", "_") + ("_" if verb in PYTHON_WORDS else "")
-        module = importlib.import_module(f"exitbench.cli.{name}")
+        name = FILES.get(verb, verb.replace("-", "_"))
+        module = importlib.import_module(f"exitbench.cli.verbs.{name}")
         app.command(verb, rich_help_panel=heading)(module.command)
     return app
 

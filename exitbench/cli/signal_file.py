@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from exitbench.errors import InputError
 
 if TYPE_CHECKING:
-    from signals.contract import ExitSignal
-    from signals.registry import Registry
+    from exitbench.signals.contract.signal import ExitSignal
+    from exitbench.signals.registry.registry import Registry
 
 
 def read_signal(path: Path, registry: Registry) -> tuple[ExitSignal, float | None]:

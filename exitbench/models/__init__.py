@@ -3,11 +3,11 @@
 The only room that knows transformers, datasets and accelerate.
 """
 
-from exitbench.models.batches import Batch, Tokens, tokenize
-from exitbench.models.data import Columns, Examples, load_examples
-from exitbench.models.families import FAMILIES, Context
+from exitbench.models.data.batches import Batch, Tokens, tokenize
+from exitbench.models.data.labelled import Columns, Examples, load_examples
 from exitbench.models.inference import Answer, EarlyExitClassifier
-from exitbench.models.network import MultiExitConfig, MultiExitModel
+from exitbench.models.network.families import FAMILIES, Context
+from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
 
 __all__ = [
     "FAMILIES",

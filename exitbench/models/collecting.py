@@ -19,10 +19,10 @@ from torch import Tensor
 
 from exitbench.cache import CacheWriter, Model, Task, head_algebra
 from exitbench.errors import InputError, did_you_mean
-from exitbench.models.batches import Tokens, length_batches
+from exitbench.models.data.batches import Tokens, length_batches
 from exitbench.models.devices import autocast_dtype, library_versions, processes
-from exitbench.models.network import MultiExitModel
-from exitbench.models.progress import ProgressBar
+from exitbench.models.network.multi_exit import MultiExitModel
+from exitbench.progress import ProgressBar
 
 Features = Literal["float16", "bfloat16", "float32", "none"]
 STORED = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -99,7 +99,7 @@ def collect(
             ranks=state.num_processes,
             barrier=state.wait_for_everyone,
         ) as writer,
-        ProgressBar("collecting", len(tokens), writer.rows_done, state.is_main_process) as bar,
+        ProgressBar("collecting", len(tokens), done=writer.rows_done, visible=state.is_main_process) as bar,
     ):
         for rows in writer.pending(len(tokens)):
             shard = collect_rows(model, tokens, rows, batch_size, STORED.get(features), dtype, bar)

@@ -22,12 +22,12 @@ from torch import Tensor
 
 from exitbench.cache import Head, head_algebra, offset_norms
 from exitbench.errors import InputError
-from exitbench.models.batches import Batch, Tokens, length_batches, tokenize
-from exitbench.models.data import Examples
+from exitbench.models.data.batches import Batch, Tokens, length_batches, tokenize
+from exitbench.models.data.labelled import Examples
 from exitbench.models.devices import autocast_dtype, processes
-from exitbench.models.network import MultiExitModel
-from signals import ExitSignal, Integers, Layer, State, load_registry, take_state, validated_score
-from signals.run import PASSES
+from exitbench.models.network.multi_exit import MultiExitModel
+from exitbench.signals import ExitSignal, Layer, State, load_registry, take_state, validated_score
+from exitbench.signals.contract.stepping import PASSES
 
 
 @dataclass(frozen=True)
@@ -238,10 +238,9 @@ def require_exits(signal: ExitSignal, threshold: float, depth: int) -> None:
         )
     if math.isnan(threshold):
         raise InputError(f"expected a number as threshold of {signal.text}, found nan")
-    if isinstance(signal.thresholds, Integers) and math.isfinite(threshold):
-        allowed = signal.thresholds.values(depth)
-        if threshold not in allowed:
-            raise InputError(
-                f"expected a whole threshold {allowed.start}..{allowed.stop - 1} for {signal.text} in a model of "
-                f"{depth} layers, found {threshold:g}"
-            )
+    allowed = signal.thresholds.values(depth)
+    if allowed is not None and math.isfinite(threshold) and threshold not in allowed:
+        raise InputError(
+            f"expected a whole threshold {allowed.start}..{allowed.stop - 1} for {signal.text} in a model of "
+            f"{depth} layers, found {threshold:g}"
+        )

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from exitbench.errors import InputError
-from exitbench.models.batches import Batch, Tokens, length_batches
+from exitbench.models.data.batches import Batch, Tokens, length_batches
 from exitbench.models.devices import autocast_dtype
 from exitbench.models.inference import EarlyExitClassifier, unreachable_threshold
-from exitbench.models.network import MultiExitConfig, MultiExitModel
-from signals import ExitSignal
+from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
+from exitbench.signals import ExitSignal
 
 PLAIN = "plain network"
 """The contender without exits: all layers, then one pooler and one head."""

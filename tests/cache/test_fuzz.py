@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exitbench.cache import Cache, cache_card, synthetic_cache, verify
-from exitbench.cache.manifest import MANIFEST
+from exitbench.cache.format.manifest import MANIFEST
 from exitbench.errors import InputError
 
 ANYTHING = st.recursive(

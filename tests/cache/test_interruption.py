@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from exitbench.cache import Cache, compact, files, synthetic_cache
+from exitbench import atomic_files
+from exitbench.cache import Cache, compact, synthetic_cache
 from exitbench.errors import InputError
 
 SIZE = {"rows": 45, "layers": 2, "classes": 2, "width": 4, "shard_rows": 20}
@@ -21,7 +22,7 @@ class Killed(BaseException):
     """Like a SIGKILL: nothing may catch it as an ordinary error."""
 
 
-class FailingDisk(files.Disk):
+class FailingDisk(atomic_files.Disk):
     """A disk that stops at one operation: half of it is done, or all of it and the news is lost."""
 
     def __init__(self, stop_at: int, *, after: bool = False, error: BaseException | None = None) -> None:
@@ -43,7 +44,7 @@ class FailingDisk(files.Disk):
 def _stopping(name: str):  # type: ignore[no-untyped-def]
     def operation(self: FailingDisk, *arguments: object) -> object:
         stop = self._stop(name)
-        result = getattr(files.Disk, name)(self, *arguments) if not stop or self.after else None
+        result = getattr(atomic_files.Disk, name)(self, *arguments) if not stop or self.after else None
         if stop:
             raise self.error
         return result
@@ -67,7 +68,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def operations_of_a_whole_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     counting = FailingDisk(-1)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "disk", counting)
+        patch.setattr(atomic_files, "disk", counting)
         synthetic_cache(path, **SIZE)
     return counting.operations
 
@@ -82,7 +83,7 @@ def test_stopped_at_every_file_operation_it_resumes_to_the_same_bytes(
     for k, after in points:
         path = tmp_path / f"stopped-{k}-{after}"
         with monkeypatch.context() as patch:
-            patch.setattr(files, "disk", FailingDisk(k, after=after))
+            patch.setattr(atomic_files, "disk", FailingDisk(k, after=after))
             with pytest.raises(Killed):
                 synthetic_cache(path, **SIZE)
         try:
@@ -103,7 +104,7 @@ def test_stopped_twice_it_still_resumes(
         while True:
             disk = FailingDisk(chance.randint(1, total), after=chance.random() < 0.5)
             with monkeypatch.context() as patch:
-                patch.setattr(files, "disk", disk)
+                patch.setattr(atomic_files, "disk", disk)
                 try:
                     synthetic_cache(path, **SIZE)
                 except Killed:
@@ -122,7 +123,7 @@ def test_a_disk_that_refuses_is_one_clear_line_and_nothing_is_lost(
     for k in range(1, total + 1, 3):
         path = tmp_path / f"{number}-{k}"
         with monkeypatch.context() as patch:
-            patch.setattr(files, "disk", FailingDisk(k, error=OSError(number, os.strerror(number))))
+            patch.setattr(atomic_files, "disk", FailingDisk(k, error=OSError(number, os.strerror(number))))
             with pytest.raises(InputError) as caught:
                 synthetic_cache(path, **SIZE)
         assert "cannot be" in str(caught.value)
@@ -139,14 +140,14 @@ def test_a_really_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """/dev/full accepts an open and refuses every write, as a full disk does."""
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
-    create = files.Disk.create
+    create = atomic_files.Disk.create
 
-    class Full(files.Disk):
+    class Full(atomic_files.Disk):
         def create(self, path: Path) -> int:
             os.close(create(self, path))
             return os.open("/dev/full", os.O_WRONLY)
 
-    monkeypatch.setattr(files, "disk", Full())
+    monkeypatch.setattr(atomic_files, "disk", Full())
     with pytest.raises(InputError, match="no space left on the disk"):
         synthetic_cache(tmp_path / "c", **SIZE)
     assert not list((tmp_path / "c").iterdir())
@@ -210,12 +211,12 @@ def test_a_compact_copy_that_is_stopped_leaves_no_target_and_can_be_made_again(
     compact(source, tmp_path / "expected")
     counting = FailingDisk(-1)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "disk", counting)
+        patch.setattr(atomic_files, "disk", counting)
         compact(source, tmp_path / "counted")
     for k in range(1, len(counting.operations) + 1):
         target = tmp_path / f"target-{k}"
         with monkeypatch.context() as patch:
-            patch.setattr(files, "disk", FailingDisk(k))
+            patch.setattr(atomic_files, "disk", FailingDisk(k))
             with pytest.raises(Killed):
                 compact(source, target)
         if not target.exists():
@@ -229,7 +230,9 @@ def test_a_compact_copy_on_a_full_disk_leaves_nothing_behind(
 ) -> None:
     source = synthetic_cache(tmp_path / "source", **SIZE)
     before = content(source)
-    monkeypatch.setattr(files, "disk", FailingDisk(stop_at, error=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    monkeypatch.setattr(
+        atomic_files, "disk", FailingDisk(stop_at, error=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    )
     with pytest.raises(InputError, match="no space left on the disk"):
         compact(source, tmp_path / "target")
     assert {path.name for path in tmp_path.iterdir()} == {"source"}
@@ -239,13 +242,13 @@ def test_a_compact_copy_on_a_full_disk_leaves_nothing_behind(
 def test_a_compact_copy_that_cannot_take_its_name_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = synthetic_cache(tmp_path / "source", **SIZE)
 
-    class NoDirectoryRename(files.Disk):
+    class NoDirectoryRename(atomic_files.Disk):
         def rename(self, origin: Path, target: Path) -> None:
             if origin.is_dir():
                 raise OSError(errno.EIO, "Input/output error")
             super().rename(origin, target)
 
-    monkeypatch.setattr(files, "disk", NoDirectoryRename())
+    monkeypatch.setattr(atomic_files, "disk", NoDirectoryRename())
     with pytest.raises(InputError, match="target: cannot be written: input/output error"):
         compact(source, tmp_path / "target")
     assert {path.name for path in tmp_path.iterdir()} == {"source"}

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from exitbench.cache import Cache, synthetic_cache
-from exitbench.cache.manifest import MANIFEST
+from exitbench.cache.format.manifest import MANIFEST
 from exitbench.errors import InputError
 
 

@@ -9,7 +9,7 @@ import torch
 
 from exitbench.cache import Cache, Model, verify
 from exitbench.errors import InputError
-from tests.cache.writing import LAYERS, WIDTH, add, arrays, content, writer
+from tests.support.cache_writing import LAYERS, WIDTH, add, arrays, content, writer
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 11, 30])

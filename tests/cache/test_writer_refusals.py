@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from exitbench.cache import Cache, CacheWarning, Model, Task
-from exitbench.cache.manifest import MANIFEST
+from exitbench.cache.format.manifest import MANIFEST
 from exitbench.errors import InputError
-from tests.cache.writing import CLASSES, LAYERS, WIDTH, add, arrays, content, writer
+from tests.support.cache_writing import CLASSES, LAYERS, WIDTH, add, arrays, content, writer
 
 
 def test_a_complete_cache_is_not_written_again(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from checked_suite import SUITE, run
 
-from benchmarks.checking import Checked, check_suite
-from benchmarks.suite import load_suite
+from exitbench.benchmarks.baselines.check_suite import Checked, check_suite
+from exitbench.benchmarks.suites.suite_file import load_suite
 from exitbench.cache import synthetic_cache
+from tests.support.checked_suite import SUITE, run
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import VERBS, main
-from exitbench.cli.run import MODULES
+from exitbench.cli.verbs.run import MODULES
 from exitbench.errors import InputError
 
 HEAVY = ("torch", "pandas", "matplotlib", "seaborn", "transformers", "datasets", "accelerate", "scipy", "numpy")
@@ -105,7 +105,7 @@ def test_an_unforeseen_error_is_said_without_a_traceback(
     def explode(path: Path) -> list[str]:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("exitbench.cache.verification.verify", explode)
+    monkeypatch.setattr("exitbench.cache.verify", explode)
     assert run("verify", str(tmp_path)) == 70
     assert "defect in exitbench: ZeroDivisionError: by zero" in capsys.readouterr().err
     with pytest.raises(ZeroDivisionError):

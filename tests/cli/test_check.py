@@ -8,23 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from checked_suite import SUITE, moved_signals, run, small
 
-import benchmarks.events
-import benchmarks.measures
-import benchmarks.scoring
-from benchmarks.checking import check_suite
-from benchmarks.delong import dis_estimate
-from benchmarks.ranking import Ranking
-from benchmarks.status import Estimate
-from benchmarks.suite import Ties, load_suite
+import exitbench.benchmarks.replay.exit_events
+import exitbench.benchmarks.run.measured_rows
+import exitbench.benchmarks.scoring.score_cache
+from exitbench.benchmarks.baselines.check_suite import check_suite
+from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.results.status import Estimate
+from exitbench.benchmarks.results.vocabulary import Ties
+from exitbench.benchmarks.statistics.delong import dis_estimate
+from exitbench.benchmarks.suites.suite_file import load_suite
 from exitbench.cache import Cache, CacheWriter
 from exitbench.places import BASELINES
-from signals.cap import CAP
-from signals.deebert import DeeBERT
-from signals.e_lang import energy
-from signals.nsp import null_space_share
-from signals.registry import load_registry
+from exitbench.signals.cap import CAP
+from exitbench.signals.deebert import DeeBERT
+from exitbench.signals.e_lang import energy
+from exitbench.signals.nsp import null_space_share
+from exitbench.signals.registry.discovery import load_registry
+from tests.support.checked_suite import SUITE, moved_signals, run, small
 
 EVERY = '["deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap"]'
 
@@ -76,14 +77,14 @@ def test_the_committed_fixtures_give_the_committed_numbers(suite: str, capsys: p
 
 
 def test_other_last_digits_move_none_of_the_committed_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = benchmarks.scoring.validated_score
+    exact = exitbench.benchmarks.scoring.score_cache.validated_score
 
     def other_processor(*given: object) -> torch.Tensor:
         """The score with its twelfth digit changed; equal scores stay equal, as on any processor."""
         score = exact(*given)  # type: ignore[arg-type]
         return score * (1 + 1e-12 * torch.sin(1e9 * score)) if given[0].name != "pabee" else score  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(benchmarks.scoring, "validated_score", other_processor)
+    monkeypatch.setattr(exitbench.benchmarks.scoring.score_cache, "validated_score", other_processor)
     outcome = check_suite(load_suite("smoke"), BASELINES / "smoke.csv")
     assert outcome.moves == ()
     assert outcome.problems == ()
@@ -113,7 +114,7 @@ def another_tie_rule(patch: pytest.MonkeyPatch) -> None:
         assert ties == "half"
         return dis_estimate(ranking, layer, "strict")
 
-    patch.setattr(benchmarks.measures, "dis_estimate", strict)
+    patch.setattr(exitbench.benchmarks.run.measured_rows, "dis_estimate", strict)
 
 
 def swapped_layers(patch: pytest.MonkeyPatch) -> None:
@@ -144,7 +145,7 @@ def test_a_mutation_is_red_where_it_acts_and_nowhere_else(
 def test_a_comparison_turned_non_strict_is_red_for_every_signal_that_has_one(
     pinned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchmarks.checking.ERROR_RESAMPLES", 2)
+    monkeypatch.setattr("exitbench.benchmarks.baselines.check_suite.ERROR_RESAMPLES", 2)
     (tmp_path / "every.toml").write_text(re.sub(r"signals = .*", f"signals = {EVERY}", SUITE))
     shutil.copytree(pinned / "caches", tmp_path / "caches")
     suite = load_suite(tmp_path / "every.toml")
@@ -163,12 +164,12 @@ def test_a_comparison_turned_non_strict_is_red_for_every_signal_that_has_one(
 def test_a_comparison_turned_strict_in_the_replay_is_red(
     pinned: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exact = benchmarks.events.passed
+    exact = exitbench.benchmarks.replay.exit_events.passed
 
     def always_strict(values: np.ndarray, bars: np.ndarray, *, strict: bool) -> np.ndarray:
         return exact(values, bars, strict=True)
 
-    monkeypatch.setattr(benchmarks.events, "passed", always_strict)
+    monkeypatch.setattr(exitbench.benchmarks.replay.exit_events, "passed", always_strict)
     assert run(*small(pinned)) == 1
     assert "pabee" in moved_signals(capsys.readouterr().out)
 
@@ -184,7 +185,7 @@ def test_one_flipped_label_is_red(pinned: Path, tmp_path: Path, capsys: pytest.C
 def test_a_signal_that_is_gone_is_red_with_one_clear_line(
     pinned: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delattr("signals.deebert.DeeBERT")
+    monkeypatch.delattr("exitbench.signals.deebert.DeeBERT")
     assert run(*small(pinned)) == 1
     shown = capsys.readouterr().out
     assert shown.splitlines()[0] == "small: could not be computed"

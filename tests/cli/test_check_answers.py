@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from checked_suite import moved_signals, run, small
 
-from benchmarks.baseline import Move, read_baseline, write_baseline
-from benchmarks.checking import Checked
-from benchmarks.suite import load_suite
-from exitbench.cli.check import suites_of
-from exitbench.cli.check_formats import github, junit, markdown, terminal
+from exitbench.benchmarks.baselines.baseline_table import Move, read_baseline, write_baseline
+from exitbench.benchmarks.baselines.check_suite import Checked
+from exitbench.benchmarks.suites.suite_file import load_suite
+from exitbench.cli.formats.check_formats import github, junit, markdown, terminal
+from exitbench.cli.verbs.check import suites_of
 from exitbench.places import BASELINES
+from tests.support.checked_suite import moved_signals, run, small
 
 
 def test_new_rows_and_missing_rows_are_moves(outcome: Checked) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.suite import suite_of_values
+from exitbench.benchmarks.suites.suite_file import suite_of_values
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import main
-from exitbench.cli.check import Format
+from exitbench.cli.verbs.check import Format
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.cost_file import read_cost
+from exitbench.benchmarks.measures.cost_file import read_cost
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import main
-from tests.models.tiny import save_backbone, tiny_model, write_reviews
+from tests.support.tiny_models import save_backbone, tiny_model, write_reviews
 
 ROWS = 40
 
@@ -87,9 +87,9 @@ def test_a_wanted_speed_up_is_read_off_the_cache_and_kept_live(
 def test_a_signal_that_learns_takes_what_it_learned_from_the_cache_or_from_a_file(
     infer: list[object], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmarks.scoring import fitted
+    from exitbench.benchmarks.scoring.score_cache import fitted
     from exitbench.cache import Cache
-    from signals import load_registry
+    from exitbench.signals import load_registry
 
     text, data = "right-tool[temperature=fitted]", folder / "data" / "dev.tsv"
     ready = fitted(load_registry().make(text), Cache(folder / "cache"))
@@ -264,12 +264,12 @@ def test_a_full_disk_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    from exitbench.cache import files
+    from exitbench import atomic_files
 
     def refuse(descriptor: int, block: memoryview) -> int:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(files.disk, "write", refuse)
+    monkeypatch.setattr(atomic_files.disk, "write", refuse)
     assert run(*infer, *SIGNAL, "--out", tmp_path / "a.csv", folder / "data" / "dev.tsv") == 2
     assert "a.csv: cannot be written: no space left on the disk" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

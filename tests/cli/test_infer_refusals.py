@@ -11,8 +11,8 @@ from exitbench.cache import Cache
 from exitbench.cli.app import main
 from exitbench.errors import InputError
 from exitbench.models import MultiExitModel
-from exitbench.models.same_model import require_same_model
-from tests.models.tiny import tiny_model, write_reviews
+from exitbench.models.network.same_model import require_same_model
+from tests.support.tiny_models import tiny_model, write_reviews
 
 torch.set_num_threads(1)
 

@@ -10,8 +10,8 @@ import pytest
 
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.cli.app import main
-from signals import load_registry, score_layers, signals_in
-from signals.conformance import run_checks
+from exitbench.signals import load_registry, score_layers, signals_in
+from exitbench.signals.conformance.checks import run_checks
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,8 +160,8 @@ def test_what_cannot_be_tested_is_one_line_and_exit_code_2(
 
 
 def layers_of(cache: Path) -> list:
-    from benchmarks.scoring import read_layer
-    from signals.contract import INPUTS
+    from exitbench.benchmarks.scoring.calibration_layers import read_layer
+    from exitbench.signals.contract.layer import INPUTS
 
     opened = Cache(cache)
     return [read_layer(opened, m, slice(0, opened.rows), frozenset(INPUTS)) for m in range(1, opened.layers + 1)]

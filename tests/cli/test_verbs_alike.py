@@ -11,7 +11,7 @@ import pytest
 
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import main
-from tests.models.tiny import tiny_model
+from tests.support.tiny_models import tiny_model
 
 
 def run(*words: object) -> int:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers.utils import logging
 
-from tests.models.tiny import save_backbone, tiny_model, write_reviews
-from tests.models.trainings import new_training
+from tests.support.tiny_models import save_backbone, tiny_model, write_reviews
+from tests.support.trainings import new_training
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -16,9 +16,9 @@ from exitbench.cache import TASKS, Cache, head_algebra, verify
 from exitbench.cli.app import main
 from exitbench.errors import InputError
 from exitbench.models import MultiExitModel, Tokens, load_examples, tokenize
-from exitbench.models.batches import Batch
 from exitbench.models.collecting import collect, data_sha256
-from tests.models.tiny import tiny_model, two_processes
+from exitbench.models.data.batches import Batch
+from tests.support.tiny_models import tiny_model, two_processes
 
 SST2 = TASKS["sst2"]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "collecting.md"

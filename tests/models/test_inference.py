@@ -13,16 +13,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.scoring import fitted, score
+from exitbench.benchmarks.scoring.score_cache import fitted, score
 from exitbench.cache import Cache, Task, synthetic_cache
 from exitbench.errors import InputError
 from exitbench.models import EarlyExitClassifier, Examples, MultiExitConfig, MultiExitModel, Tokens, tokenize
 from exitbench.models.collecting import collect
-from exitbench.models.families import FAMILIES
 from exitbench.models.inference import unreachable_threshold
-from exitbench.models.same_model import require_same_model
-from signals import ExitSignal, Integers, Layer, Reference, State, load_registry
-from tests.models.tiny import WORDS, save_backbone
+from exitbench.models.network.families import FAMILIES
+from exitbench.models.network.same_model import require_same_model
+from exitbench.signals import ExitSignal, Integers, Layer, Reference, State, load_registry
+from tests.support.tiny_models import WORDS, save_backbone
 
 REGISTRY = load_registry()
 NOISE = 1e-5

@@ -11,8 +11,8 @@ from scipy.stats import binom
 
 from exitbench.errors import InputError
 from exitbench.models import EarlyExitClassifier, MultiExitConfig, MultiExitModel, Tokens
-from exitbench.models.counting import network_sizes, parameter_counts
-from exitbench.models.families import FAMILIES
+from exitbench.models.network.families import FAMILIES
+from exitbench.models.network.sizes import network_sizes, parameter_counts
 from exitbench.models.timing import (
     PLAIN,
     interleaved,
@@ -24,8 +24,8 @@ from exitbench.models.timing import (
     summary,
     time_signals,
 )
-from signals import load_registry
-from tests.models.tiny import save_backbone, tiny_backbone
+from exitbench.signals import load_registry
+from tests.support.tiny_models import save_backbone, tiny_backbone
 
 
 def small(classes: int = 2) -> MultiExitModel:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import FLAGS, found, wait
+
+from tests.support.browsing import FLAGS, found, wait
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from signals import Layer, Registry, load_registry
-from signals.checking import one_thread
+from exitbench.signals import Layer, Registry, load_registry
+from exitbench.signals.conformance.harness import one_thread
 
 LayersOf = Callable[[NDArray[np.floating]], list[Layer]]
 

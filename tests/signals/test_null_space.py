@@ -10,11 +10,11 @@ from scipy.special import expit, logsumexp, softmax
 
 from exitbench.cache import head_algebra
 from exitbench.errors import InputError
-from signals import Layer, score_layers
-from signals.cap import CAP
-from signals.e_lang import ELang
-from signals.nsp import NSP
-from signals.synthetic_layers import synthetic_head, synthetic_layers
+from exitbench.signals import Layer, score_layers
+from exitbench.signals.cap import CAP
+from exitbench.signals.conformance.synthetic_layers import synthetic_head, synthetic_layers
+from exitbench.signals.e_lang import ELang
+from exitbench.signals.nsp import NSP
 
 
 def split(weight: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

@@ -12,10 +12,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import jensenshannon
 from scipy.special import log_softmax, rel_entr
 
-from signals import exits, score_layers
-from signals.f_pabee import FPABEE
-from signals.pabee import PABEE
-from signals.pcee import PCEE
+from exitbench.signals import exits, score_layers
+from exitbench.signals.f_pabee import FPABEE
+from exitbench.signals.pabee import PABEE
+from exitbench.signals.pcee import PCEE
 
 DIVERGENCES = ("jsd", "kl", "reverse-kl", "symmetric-kl")
 FEW_LOGITS = arrays(

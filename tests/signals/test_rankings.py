@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, rankdata
 
-from signals import ExitSignal, score_layers
-from signals.cap import CAP
-from signals.deebert import DeeBERT
-from signals.e_lang import ELang
-from signals.pcee import PCEE
-from signals.right_tool import RightTool
-from signals.synthetic_layers import synthetic_layers
+from exitbench.signals import ExitSignal, score_layers
+from exitbench.signals.cap import CAP
+from exitbench.signals.conformance.synthetic_layers import synthetic_layers
+from exitbench.signals.deebert import DeeBERT
+from exitbench.signals.e_lang import ELang
+from exitbench.signals.pcee import PCEE
+from exitbench.signals.right_tool import RightTool
 
 ALIKE = (DeeBERT(), DeeBERT(normalize=True), RightTool())
 

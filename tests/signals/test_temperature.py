@@ -9,9 +9,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from exitbench.errors import InputError
-from signals import Layer, score_layers
-from signals.right_tool import COLDEST, HOTTEST, RightTool, fitted_temperature
-from signals.synthetic_layers import synthetic_layers
+from exitbench.signals import Layer, score_layers
+from exitbench.signals.conformance.synthetic_layers import synthetic_layers
+from exitbench.signals.right_tool import COLDEST, HOTTEST, RightTool, fitted_temperature
 
 FITTED = RightTool(temperature="fitted")
 

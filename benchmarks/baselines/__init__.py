@@ -1,0 +1,1 @@
+"""Baseline tables and the check that no number has moved."""

@@ -1,0 +1,107 @@
+"""Compute a suite again and hold it against its baseline.
+
+Values do not depend on the number of resamples, so the first computation draws as few as there may be. Only when a
+number has moved is the suite computed once more, with enough resamples for the standard errors that the moves are
+measured against.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from exitbench.benchmarks.baselines.baseline_table import (
+    Baseline,
+    Move,
+    baseline_of,
+    moves,
+    read_baseline,
+    with_errors,
+    write_baseline,
+)
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.suites.suite import Suite
+from exitbench.errors import InputError
+from exitbench.signals.registry.discovery import load_registry
+from exitbench.workers import Workers
+
+FEWEST_RESAMPLES = 2
+ERROR_RESAMPLES = 50
+"""Enough for a standard error within about a tenth of itself."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome for one suite: ``problems`` are lines that say why it could not be computed whole.
+
+    ``baseline`` is what the file holds (``None`` if it is still to be written), ``current`` what was found.
+    """
+
+    suite: str
+    file: Path
+    baseline: Baseline | None
+    current: Baseline
+    moves: tuple[Move, ...]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return not self.moves and not self.problems
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was nothing to compare with."""
+        return self.baseline is None
+
+    def update(self) -> None:
+        """Write what was found as the new baseline."""
+        write_baseline(self.file, self.current)
+
+
+def check_suite(
+    suite: Suite,
+    file: Path,
+    *,
+    directories: Sequence[Path | str] = (),
+    workers: Workers | None = None,
+    must_exist: bool = True,
+) -> Checked:
+    """Compute the suite in a temporary folder and compare it with the baseline in ``file``.
+
+    Raises InputError for a baseline that cannot be read, or is not there although it ``must_exist``. A cache or signal
+    that is missing, or that fails, is a problem of the outcome; then nothing is compared.
+    """
+    baseline = read_baseline(file) if must_exist or file.exists() else None
+    load_registry(directories)  # a folder that is not there is the caller's mistake, not a number that moved
+    rows, problems = recompute(suite, directories, workers, FEWEST_RESAMPLES)
+    if problems:
+        return Checked(suite.name, file, baseline, {}, (), tuple(problems))
+    found = moves(baseline or {}, rows)
+    if any(move.kind == "moved" for move in found):
+        again = errors_suite(suite, found)
+        measured, _ = recompute(again, directories, workers, min(suite.resamples, ERROR_RESAMPLES))
+        found = with_errors(found, measured)
+    return Checked(suite.name, file, baseline, baseline_of(rows, baseline), tuple(found))
+
+
+def recompute(
+    suite: Suite, directories: Sequence[Path | str], workers: Workers | None, resamples: int
+) -> tuple[list[Row], list[str]]:
+    """The results of a suite with few resamples, and one line for everything that could not be computed."""
+    with tempfile.TemporaryDirectory(prefix="exitbench-check-") as folder:
+        try:
+            few = replace(suite, resamples=resamples)
+            outcome = run_suite(few, Path(folder), workers=workers, directories=directories)
+        except InputError as error:
+            return [], [str(error)]
+        return outcome.files.rows(), [f"failed: {failure.label}: {failure.reason}" for failure in outcome.failures]
+
+
+def errors_suite(suite: Suite, found: Sequence[Move]) -> Suite:
+    """The suite on the caches where something moved; on all of them when an average did."""
+    names = {str(move.key[0]) for move in found if move.kind == "moved"}
+    kept = suite.caches if "" in names else tuple(path for path in suite.caches if path.name in names)
+    return replace(suite, caches=kept, held_out={path: one for path, one in suite.held_out.items() if path in kept})

@@ -1,0 +1,1 @@
+"""What is measured: the ranking of a layer, exit rates, the cost of a network."""

@@ -1,0 +1,108 @@
+"""The cost of a network as files: three CSV tables for people, and ``cost.json`` for reports.
+
+A report shows what it finds here; it counts and times nothing itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exitbench.atomic_files import make_directory, write_whole
+from exitbench.benchmarks.measures.network_cost import Operations, Parameters, Shape
+from exitbench.cache.format.files import file_bytes
+from exitbench.errors import InputError
+
+COST_FILE = "cost.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class TimedSignal:
+    """The measured time of one contender (a signal, or the plain network) with exits that nothing reaches.
+
+    ``seconds`` is the median time of one batch with its interval; ``overhead`` is the median, over rounds, of the
+    time above the plain network's in the same round, in percent. ``published_overhead`` is the paper's, or ``None``.
+    """
+
+    signal: str
+    title: str
+    seconds: float
+    seconds_low: float
+    seconds_high: float
+    overhead: float
+    overhead_low: float
+    overhead_high: float
+    published_overhead: float | None = None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One interleaved run: its setting (device, batch size, tokens, rounds, level, ...) and a row per contender."""
+
+    setting: dict[str, Any]
+    rows: tuple[TimedSignal, ...]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """All three tables of one network; ``timing`` is ``None`` where nothing was timed."""
+
+    network: str
+    shape: Shape
+    operations: tuple[Operations, ...]
+    parameters: tuple[Parameters, ...]
+    timing: Timing | None = None
+
+
+def write_cost(directory: Path, cost: Cost) -> list[Path]:
+    """Write ``operations.csv``, ``parameters.csv``, ``timing.csv`` (if timed) and, last, ``cost.json``."""
+    make_directory(directory)
+    tables: dict[str, Sequence[Any]] = {"operations": cost.operations, "parameters": cost.parameters}
+    if cost.timing is not None:
+        tables["timing"] = cost.timing.rows
+    written = []
+    for name, rows in tables.items():
+        written.append(directory / f"{name}.csv")
+        write_whole(written[-1], [_csv(rows).encode()])
+    record = {"schema": SCHEMA, **dataclasses.asdict(cost)}
+    written.append(directory / COST_FILE)
+    write_whole(written[-1], [(json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode()])
+    return written
+
+
+def read_cost(directory: Path) -> Cost | None:
+    """The cost that :func:`write_cost` left in a directory; ``None`` where there is no ``cost.json``."""
+    path = directory / COST_FILE
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(file_bytes(path))
+        if record["schema"] != SCHEMA:
+            raise InputError(f"{path}: expected schema {SCHEMA}, found {record['schema']}")
+        timing = record["timing"]
+        return Cost(
+            record["network"],
+            Shape(**record["shape"]),
+            tuple(Operations(**row) for row in record["operations"]),
+            tuple(Parameters(**row) for row in record["parameters"]),
+            None if timing is None else Timing(timing["setting"], tuple(TimedSignal(**row) for row in timing["rows"])),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: expected what `exitbench cost --out` writes, found: {error}") from error
+
+
+def _csv(rows: Sequence[Any]) -> str:
+    """Frozen dataclasses of one kind as CSV; an empty cell for ``None``."""
+    text = io.StringIO()
+    names = [field.name for field in dataclasses.fields(rows[0])]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([getattr(row, name) for name in names] for row in rows)
+    return text.getvalue()

@@ -1,0 +1,100 @@
+"""Protocols: on which samples things are chosen, and on which they are scored.
+
+``in-sample``
+    Everything is chosen on the very samples that are scored.
+``cross-fit``
+    The samples are dealt into folds by a hash of their id; each fold is scored with what was chosen on the
+    others, and the predictions of all folds are merged.
+``held-out``
+    Everything is chosen on a calibration cache of the same model and scored on another cache.
+
+Each protocol is a list of parts, each with its own training and test samples; what follows treats all
+three alike. Chosen are thresholds (for every wanted speed-up or loss), the parameters of a grid (highest
+task score at the primary speed-up, ties to the default), and whatever a signal learns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.benchmarks.scoring.score_store import Side
+from exitbench.benchmarks.statistics.hashed_randomness import folds
+from exitbench.errors import InputError
+
+Protocol = Literal["in-sample", "cross-fit", "held-out"]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Training and test samples as masks; the training samples lie on ``train_side``.
+
+    ``variant`` names what a signal that learns was fitted on: the training samples.
+    """
+
+    label: str
+    variant: str
+    train_side: Side
+    train: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+    @property
+    def in_sample(self) -> bool:
+        return self.variant == "in-sample"
+
+
+def fold_variant(fold: int) -> str:
+    """The variant of a signal that was fitted on all samples outside this fold."""
+    return f"fold-{fold}"
+
+
+def parts_of(
+    protocol: str, ids: NDArray[np.int64], *, seed: int, count: int, calibration: int | None = None
+) -> tuple[Part, ...]:
+    """The parts of a protocol for samples with these ``ids``; ``count`` folds, ``calibration`` samples held out.
+
+    A fold without samples is no part. Raises InputError where a part would have nothing to choose on.
+    """
+    everything = np.ones(len(ids), dtype=bool)
+    if protocol == "in-sample":
+        return (Part("all samples", "in-sample", "test", everything, everything),)
+    if protocol == "held-out":
+        if calibration is None:
+            raise InputError("protocol held-out needs a calibration cache")
+        chosen_on = np.ones(calibration, dtype=bool)
+        return (Part("calibration cache", "held-out", "calibration", chosen_on, everything),)
+    if protocol != "cross-fit":
+        raise InputError(f"expected the protocol in-sample, cross-fit or held-out, found {protocol!r}")
+    fold = folds(ids, seed, count)
+    if len(np.unique(fold)) < 2:
+        raise InputError(f"{len(ids)} samples are too few to cross-fit: all fall into one of {count} folds")
+    return tuple(
+        Part(f"fold {k + 1}", fold_variant(k), "test", fold != k, fold == k) for k in range(count) if (fold == k).any()
+    )
+
+
+def fold_numbers(parts: tuple[Part, ...]) -> NDArray[np.int64] | None:
+    """Which part scores each test sample, [samples], where pairs must stay within a part; else ``None``."""
+    if len(parts) == 1:
+        return None
+    numbers = np.zeros(len(parts[0].test), dtype=np.int64)
+    for number, part in enumerate(parts):
+        numbers[part.test] = number
+    return numbers
+
+
+def describe_choice(parameters: list[str]) -> str:
+    """What was chosen in each part, in words.
+
+    >>> describe_choice(["alpha=1", "alpha=0.1", "alpha=1"])
+    'chosen: alpha=1 in 2 of 3 folds, alpha=0.1 in 1'
+    """
+    if len(set(parameters)) == 1:
+        return f"chosen: {parameters[0]}"
+    counts = {name: parameters.count(name) for name in dict.fromkeys(parameters)}
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    first, *others = [f"{name} in {count}" for name, count in ranked]
+    return ", ".join([f"chosen: {first} of {len(parameters)} folds", *others])

@@ -1,0 +1,133 @@
+"""Exit events: at which threshold each sample leaves at each layer, sorted once.
+
+Lower the bar from "nothing exits". A sample first leaves at the layer of its largest certainty; when the bar
+reaches the largest certainty among the layers before that one, it leaves there instead; and so on. So the
+records of the running extreme are all that can happen to a sample: at each, it moves from a later layer to
+an earlier one. Sorting these events by value puts every outcome of every threshold in a row, and any sum over
+samples (of exit layers, of right answers) becomes a running sum of what the events change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+
+
+@dataclass(frozen=True, eq=False)
+class ExitEvents:
+    """All moves in the order of falling certainty, and the operating points among them.
+
+    ``samples`` [events] moves from layer ``later`` to layer ``earlier`` (both from 1). Operating point k has
+    seen the first ``ends[k]`` events; ``thresholds[k]``, on the scale of the score, realises it. Points go from
+    the most cautious to the earliest exits. ``values`` [distinct] are the certainties at which something
+    happens, falling.
+    """
+
+    samples: NDArray[np.int32]
+    later: NDArray[np.int16]
+    earlier: NDArray[np.int16]
+    values: NDArray[np.float64]
+    ends: NDArray[np.int64]
+    thresholds: NDArray[np.float64]
+
+    def running_sum(self, truth: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The number of samples whose answer has ``truth`` [layers, samples], at every operating point."""
+        flat, width = truth.astype(np.int8).ravel(), np.int64(truth.shape[1])
+        change = flat.take((self.earlier - 1) * width + self.samples)
+        change -= flat.take((self.later - 1) * width + self.samples)
+        return self._from_full_depth(int(truth[-1].sum()), change)
+
+    def running_layers(self, depth: int, samples: int) -> NDArray[np.int64]:
+        """The sum of exit layers at every operating point."""
+        return self._from_full_depth(depth * samples, self.earlier - self.later)
+
+    def _from_full_depth(self, start: int, change: NDArray[np.integer]) -> NDArray[np.int64]:
+        sums = np.empty(len(change) + 1, dtype=np.int64)
+        sums[0] = start
+        np.cumsum(change, out=sums[1:])
+        sums[1:] += start
+        return sums[self.ends]
+
+
+def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalScores) -> ExitEvents:
+    """The events of the samples at ``rows``, a mask, whose own ``scores`` are given; ``whole`` are those of all.
+
+    They are in order already, so nothing is sorted again.
+    """
+    if scores.integers is not None:  # such a signal keeps only the ends of its few points
+        return exit_events(scores)
+    kept = rows[whole.samples]
+    until = np.zeros(len(kept) + 1, dtype=np.int64)
+    np.cumsum(kept, out=until[1:])
+    ends = until[whole.ends]
+    happens = np.diff(ends) > 0
+    values = whole.values[happens]
+    return ExitEvents(
+        (np.cumsum(rows, dtype=np.int32) - np.int32(1))[whole.samples[kept]],
+        whole.later[kept],
+        whole.earlier[kept],
+        values,
+        np.concatenate([ends[:1], ends[1:][happens]]),
+        scores.sign * _bars(values, strict=scores.strict),
+    )
+
+
+def exit_events(scores: SignalScores) -> ExitEvents:
+    """The events of one signal, by one sort of the running extreme's records."""
+    running, first, depth = scores.running, scores.first_exit_layer, scores.depth
+    record = np.ones(running.shape, dtype=bool)
+    np.greater(running[1:], running[:-1], out=record[1:])
+    later = np.empty(running.shape, dtype=np.int16)
+    after = np.full(scores.samples, depth, dtype=np.int16)
+    for row in range(len(running) - 1, -1, -1):
+        later[row] = after
+        after = np.where(record[row], np.int16(first + row), after)
+    found = np.flatnonzero(record).astype(np.uint32)  # short integers: what follows waits for memory
+    falling = -running.ravel()[found]
+    order = np.argsort(falling)
+    falling, found = falling[order], found[order]
+    rows, samples = np.divmod(found, np.uint32(scores.samples))
+    new = np.empty(len(falling), dtype=bool)
+    new[:1] = True
+    np.not_equal(falling[1:], falling[:-1], out=new[1:])
+    starts = np.flatnonzero(new)
+    values = -falling[starts]
+    ends = np.append(starts, len(falling)).astype(np.int64)
+    if scores.integers is None:
+        thresholds = scores.sign * _bars(values, strict=scores.strict)
+    else:
+        thresholds = np.sort(np.array(scores.integers, dtype=np.float64) * -scores.sign) * -scores.sign
+        ends = ends[passed(values, thresholds * scores.sign, strict=scores.strict)]
+    return ExitEvents(
+        samples.astype(np.int32),
+        later.ravel()[found],
+        rows.astype(np.int16) + np.int16(first),
+        values,
+        ends,
+        thresholds,
+    )
+
+
+def passed(values: NDArray[np.float64], bars: NDArray[np.float64], *, strict: bool) -> NDArray[np.int64]:
+    """How many of the falling ``values`` pass each bar: lie above it, or (not ``strict``) on it."""
+    return np.searchsorted(-values, -bars, side="left" if strict else "right").astype(np.int64)
+
+
+def _bars(values: NDArray[np.float64], *, strict: bool) -> NDArray[np.float64]:
+    """A bar for every number of distinct values passed, [distinct + 1]: midpoints, infinite at the ends.
+
+    Between adjacent floats the midpoint rounds to one of the two. A bar on the upper value still keeps it in
+    under ``>=`` but not under ``>``; a bar on the lower one still keeps it out under ``>`` but not under
+    ``>=``. So the wrong neighbour is exchanged for the right one, which realises exactly the same point.
+    """
+    upper, lower = values[:-1], values[1:]
+    with np.errstate(over="ignore"):
+        middle = (upper + lower) / 2
+    huge = ~np.isfinite(middle)
+    middle[huge] = upper[huge] / 2 + lower[huge] / 2
+    middle = np.where(middle == upper, lower, middle) if strict else np.where(middle == lower, upper, middle)
+    return np.concatenate([[np.inf], middle, [-np.inf]]) if len(values) else np.array([np.inf])

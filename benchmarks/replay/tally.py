@@ -1,0 +1,128 @@
+"""Sums over samples along a curve: the one thing that is added or interpolated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from exitbench.benchmarks.results.status import Verdict
+from exitbench.benchmarks.results.vocabulary import MEASURES
+from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
+from exitbench.errors import InputError, did_you_mean
+
+Sums = NDArray[Any]
+"""Counts, or weighted counts, of any one shape."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Sums over samples: how many, the sum of their exit layers, and what their answers were worth.
+
+    All arrays have one shape: () for one reading, [points] along a curve, [resamples] in a bootstrap (then
+    sums of weights). ``hits``, ``flagged`` and ``positives`` are ``None`` where F1 is not asked for.
+    """
+
+    depth: int
+    samples: Sums
+    layers: Sums
+    correct: Sums
+    hits: Sums | None = None
+    flagged: Sums | None = None
+    positives: Sums | None = None
+
+    @property
+    def mean_exit_layer(self) -> NDArray[np.float64]:
+        return _ratio(self.layers, self.samples)
+
+    @property
+    def relative_cost(self) -> NDArray[np.float64]:
+        """Mean exit layer over depth, in (0, 1]."""
+        return self.mean_exit_layer / self.depth
+
+    @property
+    def speed_up(self) -> NDArray[np.float64]:
+        """Depth over mean exit layer: the one meaning of speed-up here."""
+        return _ratio(self.depth * self.samples, self.layers)
+
+    @property
+    def accuracy(self) -> NDArray[np.float64]:
+        """In percent."""
+        return _ratio(100.0 * self.correct, self.samples)
+
+    @property
+    def f1(self) -> NDArray[np.float64]:
+        """F1 of class 1 in percent; 0 where class 1 is neither predicted nor present."""
+        if self.hits is None or self.flagged is None or self.positives is None:
+            raise InputError("F1 was asked for, but this task counts no positive class")
+        size = np.asarray(self.flagged + self.positives, dtype=np.float64)
+        return np.divide(200.0 * self.hits, size, out=np.zeros_like(size), where=size != 0)
+
+    @property
+    def mean_accuracy_f1(self) -> NDArray[np.float64]:
+        return (self.accuracy + self.f1) / 2
+
+    def score(self, measure: Measure) -> NDArray[np.float64]:
+        """The task score called ``measure``, in percent."""
+        if measure not in MEASURES:
+            raise InputError(f"unknown task score {measure!r}.{did_you_mean(measure, MEASURES)}")
+        found: NDArray[np.float64] = getattr(self, measure)
+        return found
+
+    def __getitem__(self, index: Any) -> Tally:
+        """The tally at some points or resamples."""
+        return self._each(lambda sums: np.asarray(sums)[index])
+
+    def __add__(self, other: Tally) -> Tally:
+        """Both sets of samples together."""
+        return self._both(other, lambda mine, theirs: mine + theirs)
+
+    def towards(self, other: Tally, share: ArrayLike) -> Tally:
+        """The expected counts when a ``share`` of the samples is treated as in ``other``, the rest as here."""
+        part = np.asarray(share, dtype=np.float64)
+        return self._both(other, lambda mine, theirs: mine * (1 - part) + theirs * part)
+
+    def _each(self, change: Any) -> Tally:
+        changed: dict[str, Any] = {name: None if sums is None else change(sums) for name, sums in self._sums().items()}
+        return Tally(self.depth, **changed)
+
+    def _both(self, other: Tally, join: Any) -> Tally:
+        theirs = other._sums()
+        joined: dict[str, Any] = {
+            name: None if mine is None or theirs[name] is None else join(mine, theirs[name])
+            for name, mine in self._sums().items()
+        }
+        return Tally(self.depth, **joined)
+
+    def _sums(self) -> dict[str, Any]:
+        return {
+            "samples": self.samples,
+            "layers": self.layers,
+            "correct": self.correct,
+            "hits": self.hits,
+            "flagged": self.flagged,
+            "positives": self.positives,
+        }
+
+
+def _ratio(part: Sums, whole: Sums) -> NDArray[np.float64]:
+    """One sum over another, NaN in a resample that drew no sample: on a few rows that happens, and is no fault."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.true_divide(part, whole), dtype=np.float64)
+
+
+def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:
+    """The tally of the merged answers when sample i leaves at layer ``exits[i]``, [samples] from 1."""
+    samples = np.arange(outcomes.samples)
+    sums = {name: np.asarray(truth[exits - 1, samples].sum()) for name, truth in outcomes.counted.items()}
+    positives = None if outcomes.positive is None else np.asarray(outcomes.positive.sum())
+    return Tally(outcomes.depth, np.asarray(outcomes.samples), np.asarray(exits.sum()), positives=positives, **sums)
+
+
+def verdict(tally: Tally, measure: Measure) -> Verdict:
+    """Whether a task score means anything on these samples."""
+    if measure != "accuracy" and tally.positives is not None and not np.any(tally.positives):
+        return Verdict("undefined", "no sample of class 1, so F1 has nothing to find")
+    return Verdict()

@@ -1,0 +1,1 @@
+"""The result files: their vocabulary, columns, reading and writing."""

@@ -1,0 +1,96 @@
+"""The result files of a run: written whole or not at all, read as tables and rows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_of
+from exitbench.errors import InputError
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a parquet file whole or not at all; equal tables give equal bytes."""
+    temporary = path.with_name(path.name + ".part")
+    pq.write_table(table.replace_schema_metadata(None), temporary, compression="zstd", row_group_size=1 << 20)
+    temporary.replace(path)
+
+
+def write_part(path: Path, table: pa.Table) -> None:
+    """Write a table that a later stage reads once and the run then removes: what makes files small only costs time."""
+    pq.write_table(table.replace_schema_metadata(None), path, compression="none", write_statistics=False)
+
+
+def join_tables(path: Path, name: str, parts: Iterable[Path]) -> None:
+    """Write the parquet files of units one after another into one, whole or not at all, never all of them in memory."""
+    temporary = path.with_name(path.name + ".part")
+    with pq.ParquetWriter(temporary, SCHEMAS[name], compression="zstd") as writer:
+        for part in parts:
+            for batch in pq.ParquetFile(part).iter_batches(1 << 20):
+                writer.write_batch(batch)
+    temporary.replace(path)
+
+
+def write_json(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a JSON file whole or not at all, flushed to the disk."""
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(record, file, indent=2, sort_keys=True, ensure_ascii=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def check_unique(results: pa.Table) -> None:
+    """Raise ValueError when two rows of ``results.parquet`` share a key: a defect, not a user's error."""
+    frame = results.select(list(KEY)).to_pandas()
+    double = frame.duplicated(keep=False)
+    if double.any():
+        raise ValueError(f"{int(double.sum())} rows share keys, the first: {frame[double].iloc[0].to_dict()}")
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """A finished or incomplete run on disk, read lazily as pandas frames."""
+
+    path: Path
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """``run.json``; raises InputError when the folder holds no run."""
+        file = self.path / "run.json"
+        if not file.is_file():
+            raise InputError(f"{self.path} holds no run: expected run.json (an interrupted run has none yet)")
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return record
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of :data:`SCHEMAS` as a frame; raises InputError when it is missing or has other columns."""
+        frame: pd.DataFrame = self._read(name).to_pandas()
+        return frame
+
+    def rows(self) -> list[Row]:
+        """``results.parquet`` as plain rows; raises InputError like :meth:`table`."""
+        return rows_of(self._read("results"))
+
+    def _read(self, name: str) -> pa.Table:
+        file = self.path / f"{name}.parquet"
+        if not file.is_file():
+            raise InputError(f"{self.path} holds no {name}.parquet")
+        table = pq.read_table(file)
+        if table.schema.names != SCHEMAS[name].names:
+            raise InputError(f"{file} has other columns than this version of exitbench writes; run again")
+        return table
+
+    @property
+    def results(self) -> pd.DataFrame:
+        return self.table("results")

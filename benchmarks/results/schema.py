@@ -1,0 +1,182 @@
+"""The files of a finished run: their columns, how they are written, how they are read.
+
+``results.parquet`` holds one row per number. Its key is :data:`KEY`; what the columns mean where a
+reader could doubt:
+
+``signal`` and ``parameters``
+    The registry name, and the parameters as text (``alpha=0.1``). A suite's entry with a grid has one
+    row per value of the grid (``alpha=0.1``) *and* rows for the value that the protocol chose, whose
+    ``parameters`` are the grid itself (``alpha=0.01|0.1|1|10``); their ``reason`` says what was chosen.
+    Only the rows that stand for a suite's entry take part in best, pairs and averages.
+    Bounds appear as signals ``oracle``, ``final`` and ``fixed`` (one row per ``layer``), repeated for
+    each protocol so that every table has them. The bound ``random`` has empty ``parameters`` and is the
+    expected value of a coin, in closed form, at the speed-ups that are read. A suite that lists the
+    signal ``random`` has rows for both: the signal's own have its parameters (``seed=0``).
+``at``
+    Empty, ``speed_up=4``, ``loss=0.5``, ``tau=0.3``, ``tau=median`` or ``final``. The median is a
+    threshold that is itself a cached score (see :mod:`exitbench.benchmarks.suites.suite`); its number stands in
+    ``threshold`` and not here. A given threshold involves no choice, so its readings stand under the
+    suite's first protocol only.
+``layer``
+    From 1; empty for what is no property of one layer.
+``decisions``
+    ``all`` or ``reached`` for the two exit rates; ``randomised`` for the value at exactly the wanted
+    speed-up, which stands beside an unmatched reading; otherwise empty.
+``value, low, high, std_err``
+    Scores, rates and DIS in points (0..100), AURC in points of error rate, areas in points, speed-ups
+    as ratios; intervals at 95 %.
+``threshold``
+    The printed threshold; empty under cross-fit, where each fold has its own.
+``best, tied_with_best``
+    Empty where nothing is compared; ``tied_with_best`` is true for the best itself too.
+
+Average over tasks: rows with an empty ``cache`` and the task ``average``, per model and split. There
+``accuracy`` is the mean of all tasks' accuracies; where tasks differ in their metric,
+``mean_accuracy_f1`` is the mean of the tasks' own scores (accuracy for some, F1 for others, as the
+reason says), which is the paper's AVG column. In the rows of one cache the same name means something
+else: the mean of that cache's accuracy and F1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+KEY = ("cache", "model", "task", "split", "protocol", "signal", "parameters", "at", "layer", "decisions", "measure")
+"""What makes a row of ``results.parquet`` unique."""
+
+
+TEXT, REAL, COUNT, LAYER, FLAG = pa.string(), pa.float64(), pa.int64(), pa.int32(), pa.bool_()
+PLACE = [("cache", TEXT), ("model", TEXT), ("task", TEXT), ("split", TEXT), ("protocol", TEXT)]
+SIGNAL = [("signal", TEXT), ("parameters", TEXT)]
+QUESTION = [("at", TEXT), ("layer", LAYER), ("decisions", TEXT), ("measure", TEXT)]
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "results": pa.schema(
+        PLACE + SIGNAL + QUESTION
+        + [("value", REAL), ("low", REAL), ("high", REAL), ("std_err", REAL), ("n", COUNT), ("threshold", REAL)]
+        + [("status", TEXT), ("reason", TEXT), ("best", FLAG), ("tied_with_best", FLAG)]
+    ),
+    # First minus second; p_against_best is Holm-adjusted within the column and empty for pairs without the best.
+    "pairs": pa.schema(
+        PLACE + QUESTION
+        + [("signal_a", TEXT), ("parameters_a", TEXT), ("signal_b", TEXT), ("parameters_b", TEXT)]
+        + [("difference", REAL), ("low", REAL), ("high", REAL), ("std_err", REAL), ("n", COUNT)]
+        + [("p_value", REAL), ("p_adjusted", REAL), ("p_against_best", REAL), ("status", TEXT), ("reason", TEXT)]
+    ),
+    # kind "point": an operating point, thinned to 1/2000 of cost in-sample, at fixed costs under protocols that have no
+    # threshold axis (rates and exits are null there); "band": the bootstrap's interval at a fixed relative cost.
+    # Only what a suite's entry stands for, and the bound "random", has curves; exits[m - 1] leave at layer m.
+    "curves": pa.schema(
+        PLACE + SIGNAL
+        + [("kind", TEXT), ("threshold", REAL), ("cost", REAL), ("speed_up", REAL), ("score", REAL)]
+        + [("low", REAL), ("high", REAL), ("premature_all", REAL), ("delayed_all", REAL)]
+        + [("premature_reached", REAL), ("delayed_reached", REAL), ("exits", pa.list_(pa.int32()))]
+    ),
+    # Readings at speed-ups and losses, of what a suite's entries stand for.
+    "samples": pa.schema(
+        PLACE + SIGNAL
+        + [("at", TEXT), ("id", COUNT), ("exit_layer", LAYER), ("prediction", LAYER), ("label", LAYER), ("right", FLAG)]
+    ),
+    # kind "exits": how many samples leave at a layer; "scores": how many scores of a layer lie in [low, high).
+    "histograms": pa.schema(
+        PLACE + SIGNAL
+        + [("kind", TEXT), ("at", TEXT), ("layer", LAYER), ("low", REAL), ("high", REAL)]
+        + [("right", COUNT), ("wrong", COUNT), ("count", COUNT)]
+    ),
+    # Coverage as a share (0..1), risk in points; thinned to at most 200 coverages, at the suite's layers.
+    "risk_coverage": pa.schema(PLACE + SIGNAL + [("layer", LAYER), ("coverage", REAL), ("risk", REAL)]),
+}  # fmt: skip
+"""The parquet files of a run and their columns."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of ``results.parquet``; the fields are its columns."""
+
+    cache: str
+    model: str
+    task: str
+    split: str
+    protocol: str
+    signal: str
+    parameters: str
+    measure: str
+    at: str = ""
+    layer: int | None = None
+    decisions: str = ""
+    value: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+    std_err: float = float("nan")
+    n: int = 0
+    threshold: float | None = None
+    status: str = "ok"
+    reason: str = ""
+    best: bool | None = None
+    tied_with_best: bool | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return _key_of(self)
+
+    def but(self, **changes: Any) -> Row:
+        """The same row with some columns changed, like ``dataclasses.replace``, which takes ten times as long."""
+        new = object.__new__(Row)
+        columns = new.__dict__
+        columns.update(self.__dict__)
+        columns.update(changes)
+        if len(columns) != len(self.__dict__):
+            raise TypeError(f"no columns of a row: {', '.join(changes.keys() - self.__dict__.keys())}")
+        return new
+
+
+_key_of = operator.attrgetter(*KEY)
+
+
+def rows_table(rows: Iterable[Row]) -> pa.Table:
+    """Rows as a table of ``results.parquet``; a NaN stays NaN, an absent threshold or flag is null."""
+    listed = [row.__dict__ for row in rows]
+    columns = {name: [row[name] for row in listed] for name in SCHEMAS["results"].names}
+    return pa.table(columns, schema=SCHEMAS["results"])
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """A table of ``results.parquet`` as rows, an absent layer, threshold or flag as ``None``."""
+    columns = []
+    for field in dataclasses.fields(Row):
+        column = table[field.name]
+        plain = column.null_count == 0 and not pa.types.is_string(column.type)
+        columns.append(column.to_numpy().tolist() if plain else column.to_pylist())  # the former is far quicker
+    return list(itertools.starmap(Row, zip(*columns, strict=True)))
+
+
+def table_of(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Plain rows as a table of the named file, columns in their documented order."""
+    return pa.Table.from_pylist(list(rows), schema=SCHEMAS[name])
+
+
+def columns_table(name: str, columns: Mapping[str, Any], length: int) -> pa.Table:
+    """Columns as a table of the named file; a single value is repeated ``length`` times."""
+    schema = SCHEMAS[name]
+    filled = {}
+    for spec in schema:
+        value = columns.get(spec.name)
+        if value is None or isinstance(value, (str, int, float, bool)):
+            filled[spec.name] = pa.repeat(pa.scalar(value, type=spec.type), length)
+        else:
+            filled[spec.name] = pa.array(value, type=spec.type)
+    return pa.table(filled, schema=schema)
+
+
+PAIR_KEY = (
+    "cache", "model", "task", "split", "protocol", "at", "layer", "decisions", "measure",
+    "signal_a", "parameters_a", "signal_b", "parameters_b",
+)  # fmt: skip
+"""What makes a row of ``pairs.parquet`` unique."""

@@ -1,0 +1,84 @@
+"""``run.json``: what was run, on what, with what, and what went wrong."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from exitbench.benchmarks.scoring.configuration import describe
+from exitbench.benchmarks.suites.suite import Suite
+from exitbench.cache import Manifest
+from exitbench.signals.contract.signal import ExitSignal
+from exitbench.workers import Failure
+
+PACKAGES = ("exitbench", "numpy", "scipy", "torch", "pandas", "pyarrow", "safetensors")
+
+
+def run_record(
+    suite: Suite,
+    entries: Sequence[Sequence[ExitSignal]],
+    names: Sequence[tuple[str, str]],
+    manifests: Mapping[str, Manifest],
+    hashes: Sequence[str],
+    failures: Sequence[Failure],
+) -> dict[str, Any]:
+    """``run.json``: what was run, on what, with what, and what went wrong."""
+    caches = {}
+    for (name, manifest), sha in zip(manifests.items(), hashes, strict=True):
+        caches[name] = {
+            "manifest_sha256": sha, "model": manifest.model.name, "layers": manifest.model.layers,
+            "task": manifest.task.name, "split": manifest.split, "metric": manifest.task.metric,
+            "classes": list(manifest.task.classes), "rows": manifest.rows,
+            "table_layers": list(suite.layers_of(manifest.model.layers)),
+        }  # fmt: skip
+    described = [
+        {"signal": name, "parameters": parameters, "text": text, "title": entry[0].title,
+         "reference": asdict(entry[0].reference)}
+        for (name, parameters), text, entry in zip(names, suite.signals, entries, strict=True)
+    ]  # fmt: skip
+    depths = {manifest.model.layers for manifest in manifests.values()}
+    notes = [
+        f"{facts.text} with {depth} layers: {facts.problem}"
+        for depth in sorted(depths)
+        for entry in entries
+        for signal in entry
+        if (facts := describe(signal, depth)).left_out
+    ]
+    return {
+        "schema": 1, "complete": not failures, "suite": suite.to_json(), "seed": suite.seed, "caches": caches,
+        "entries": described, "git": git_state(), "versions": versions(),
+        "machine": {"platform": platform.platform(), "processor": platform.machine(), "python": sys.version.split()[0]},
+        "failures": [asdict(failure) for failure in failures], "notes": notes,
+    }  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """The installed versions of what results depend on."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def git_state() -> dict[str, Any]:
+    """The commit of exitbench's own sources and whether they were changed; empty outside a repository."""
+    root = Path(__file__).resolve().parents[2]
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(root), *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.CalledProcessError):
+        return {"commit": None, "dirty": None}

@@ -1,0 +1,83 @@
+"""The layers of a cache as signals are given them, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from exitbench.cache import Cache
+from exitbench.errors import InputError
+from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.signal import ExitSignal
+
+
+class CalibrationLayers(Sequence[Layer]):
+    """All layers of some samples of a cache, with what ``inputs`` name; each is read when it is asked for."""
+
+    def __init__(self, cache: Cache, rows: NDArray[np.intp], inputs: frozenset[Input]) -> None:
+        self.cache, self.rows, self.inputs = cache, rows, inputs
+
+    def __len__(self) -> int:
+        return self.cache.layers
+
+    @overload
+    def __getitem__(self, position: int) -> Layer: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Layer]: ...
+    def __getitem__(self, position: int | slice) -> Layer | list[Layer]:
+        numbers = range(1, self.cache.layers + 1)[position]
+        return self._layer(numbers) if isinstance(numbers, int) else [self._layer(number) for number in numbers]
+
+    def _layer(self, index: int) -> Layer:
+        cache, inputs = self.cache, self.inputs
+        norms = self._taken(lambda rows: cache.offset_norms(index, rows)) if "offset_norm" in inputs else None
+        return Layer(
+            index=index,
+            depth=cache.layers,
+            classes=cache.classes,
+            ids=torch.from_numpy(cache.ids[self.rows]),
+            logits=self._taken(lambda rows: cache.logits(index, rows)),
+            features=self._taken(lambda rows: cache.features(index, rows)) if "features" in inputs else None,
+            offset_norm=norms,
+            head=cache.head(index) if "head" in inputs else None,
+        )
+
+    def _taken(self, read: Callable[[slice], Tensor]) -> Tensor:
+        """The chosen samples, in their order, of what ``read`` gives for each block of the cache."""
+        taken: Tensor | None = None
+        for block in self.cache.blocks():
+            here = np.flatnonzero((self.rows >= block.start) & (self.rows < block.stop))
+            values = read(block)
+            if taken is None:
+                taken = values.new_empty((len(self.rows), *values.shape[1:]))
+            taken[torch.from_numpy(here)] = values[torch.from_numpy(self.rows[here] - block.start)]
+        assert taken is not None
+        return taken
+
+
+def read_layer(cache: Cache, index: int, rows: slice, inputs: frozenset[Input]) -> Layer:
+    """One layer of a row block, with what ``inputs`` name; logits and ids are always there."""
+    return Layer(
+        index=index,
+        depth=cache.layers,
+        classes=cache.classes,
+        ids=torch.from_numpy(cache.ids[rows]),
+        logits=cache.logits(index, rows),
+        features=cache.features(index, rows) if "features" in inputs else None,
+        offset_norm=cache.offset_norms(index, rows) if "offset_norm" in inputs else None,
+        head=cache.head(index) if "head" in inputs else None,
+    )
+
+
+def check_inputs(cache: Cache, signal: ExitSignal) -> None:
+    """Raise InputError naming signal and cache when the cache lacks a declared input."""
+    held = {"features": cache.has_features, "head": cache.has_heads, "offset_norm": cache.has_offset_norms}
+    words = {"features": "features", "head": "heads", "offset_norm": "offset norms"}
+    missing = [words[item] for item in sorted(signal.inputs) if not held.get(item, True)]
+    if missing:
+        raise InputError(f"signal {signal.text} reads {' and '.join(missing)}, which cache {cache.name} does not hold")

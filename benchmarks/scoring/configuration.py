@@ -1,0 +1,82 @@
+"""One configuration of a signal: its parameters and exit rule in one network, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.benchmarks.scoring.signal_scores import Direction, SignalScores
+
+if TYPE_CHECKING:
+    from exitbench.signals.contract.signal import ExitSignal  # needs torch, which a process that only measures does not
+
+
+def describe(signal: ExitSignal, depth: int) -> Configuration:
+    """A signal in plain values; one that could never exit in a network of this ``depth`` is left out."""
+    allowed = signal.thresholds.values(depth)
+    integers = None if allowed is None else (allowed.start, allowed.stop - 1)
+    never = signal.first_exit_layer > depth - 1 or (integers is not None and integers[0] > integers[1])
+    reason = f"left out: its first exit layer is {signal.first_exit_layer}, and {depth} layers have {depth - 1} exits"
+    return Configuration(
+        signal=signal.name,
+        title=signal.title,
+        parameters=signal.parameters_text,
+        text=signal.text,
+        default=signal.text == signal.name,
+        direction=signal.exits_when,
+        first_exit_layer=signal.first_exit_layer,
+        first_scored_layer=signal.first_scored_layer,
+        integers=integers,
+        learns=signal.needs_fit,
+        problem=reason if never else "",
+        left_out=never,
+    )
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One signal with its parameters, in plain values: all that measuring its scores needs.
+
+    ``parameters`` lists every parameter with its value; ``default`` says that all of them are the
+    defaults. ``problem`` is empty, or why there are no scores; ``left_out`` marks the harmless case of
+    a grid value that could never exit in a network this shallow.
+    """
+
+    signal: str
+    title: str
+    parameters: str
+    text: str
+    default: bool
+    direction: Direction
+    first_exit_layer: int
+    first_scored_layer: int
+    integers: tuple[int, int] | None
+    learns: bool
+    problem: str = ""
+    left_out: bool = False
+
+
+def signal_scores(facts: Configuration, values: NDArray[np.float64]) -> SignalScores:
+    """Scores [layers - 1, samples] with the rule that reads them."""
+    integers = None if facts.integers is None else range(facts.integers[0], facts.integers[1] + 1)
+    return SignalScores(values, facts.direction, facts.first_exit_layer, facts.first_scored_layer, integers, facts.text)
+
+
+def grid_text(parameters: Iterable[str]) -> str:
+    """Several settings of the same parameters as one text, each with the values it takes.
+
+    >>> grid_text(["alpha=0.1,center=false", "alpha=1,center=false"])
+    'alpha=0.1|1,center=false'
+    """
+    values: dict[str, list[str]] = {}
+    for setting in parameters:
+        for part in filter(None, setting.split(",")):
+            name, value = part.split("=", 1)
+            taken = values.setdefault(name, [])
+            if value not in taken:
+                taken.append(value)
+    return ",".join(f"{name}={'|'.join(taken)}" for name, taken in values.items())

@@ -1,0 +1,123 @@
+"""Scores of signals over a cache: one pass for all signals, one score per sample and internal layer.
+
+The cache is read in row blocks, layers in order, and what a layer holds is read once for all signals
+and only when one of them declares it. A signal sees what it declared and nothing else, so that a
+missing declaration shows here and not in a live service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
+from exitbench.cache import Cache
+from exitbench.errors import InputError
+from exitbench.signals.contract.layer import Layer, State
+from exitbench.signals.contract.signal import ExitSignal
+from exitbench.signals.contract.stepping import validated_score
+from exitbench.signals.registry.discovery import load_registry
+
+Scores = NDArray[np.float64]
+
+
+def score(cache: Cache | str | Path, signal: ExitSignal | str, *, fit_on: Cache | str | Path | None = None) -> Scores:
+    """The scores of one signal, [layers - 1, samples] float64; NaN where none is defined.
+
+    A cache may be given by its path and a signal by its text. A signal that learns is fitted on ``fit_on``
+    first. Raises InputError when the cache lacks what the signal reads, when the signal gives NaN where it
+    declares a score, or when it raises anything itself.
+    """
+    one = load_registry().make(signal) if isinstance(signal, str) else signal
+    return score_all(opened(cache), [one], fit_on=None if fit_on is None else opened(fit_on))[0]
+
+
+def opened(cache: Cache | str | Path) -> Cache:
+    """The cache itself, or the one at a path."""
+    return cache if isinstance(cache, Cache) else Cache(cache)
+
+
+def score_all(cache: Cache, signals: Sequence[ExitSignal], *, fit_on: Cache | None = None) -> list[Scores]:
+    """The scores of several signals in one pass over the cache, each as from :func:`score`."""
+    ready = [fitted(signal, fit_on) if signal.needs_fit and fit_on is not None else signal for signal in signals]
+    outcomes = score_each(cache, ready)
+    for outcome in outcomes:
+        if isinstance(outcome, InputError):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, InputError)]
+
+
+def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | InputError]:
+    """Like :func:`score_all`, but a signal that fails gives its error, and the others their scores."""
+    outcomes: list[Scores | InputError] = []
+    for signal in signals:
+        try:
+            if signal.needs_fit:
+                raise InputError(f"signal {signal.text} learns, so it needs samples to be fitted on (fit_on)")
+            check_inputs(cache, signal)
+            outcomes.append(np.empty((cache.layers - 1, cache.rows)))
+        except InputError as error:
+            outcomes.append(error)
+    with torch.inference_mode():
+        for rows in cache.blocks():
+            states: list[State] = [None] * len(signals)
+            for index in range(1, cache.layers):
+                alive = [position for position, outcome in enumerate(outcomes) if isinstance(outcome, np.ndarray)]
+                if not alive:
+                    return outcomes
+                layer = read_layer(cache, index, rows, frozenset().union(*(signals[one].inputs for one in alive)))
+                views = {inputs: layer.only(inputs) for inputs in {signals[one].inputs for one in alive}}
+                for position in alive:
+                    signal, scores = signals[position], outcomes[position]
+                    assert isinstance(scores, np.ndarray)
+                    try:
+                        found, states[position] = signal.step(views[signal.inputs], states[position])
+                        scores[index - 1, rows] = checked_score(found, signal, layer, rows.start).cpu().numpy()
+                    except Exception as error:  # a plug-in may raise anything; the other signals go on
+                        outcomes[position] = named(signal, error)
+    return outcomes
+
+
+def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = None) -> ExitSignal:
+    """The signal after learning from the samples at ``rows`` of a cache (default: all of them).
+
+    The signal is given one layer at a time, so memory holds one layer of these samples and not the cache.
+    """
+    check_inputs(cache, signal)
+    chosen = np.arange(cache.rows) if rows is None else np.asarray(rows)
+    try:
+        return signal.fit(CalibrationLayers(cache, chosen, signal.inputs), torch.from_numpy(cache.labels[chosen]))
+    except Exception as error:  # a plug-in may raise anything
+        raise named(signal, error) from error
+
+
+def checked_score(found: object, signal: ExitSignal, layer: Layer, start: int) -> Tensor:
+    """The scores of one layer, if they are what the contract asks for; else an InputError.
+
+    A NaN where a score is declared is named by its row in the cache, of which this block begins at ``start``.
+    """
+    try:
+        return validated_score(signal, layer, found)
+    except InputError:
+        if layer.index >= signal.first_scored_layer and isinstance(found, Tensor) and found.shape == (layer.samples,):
+            bad = torch.nonzero(torch.isnan(found))
+            if len(bad):
+                row = int(bad[0])
+                where = f"layer {layer.index}, row {start + row} (id {int(layer.ids[row])})"
+                raise InputError(f"signal {signal.text} gives NaN at {where}, where it declares a score") from None
+        raise
+
+
+def named(signal: ExitSignal, error: Exception) -> InputError:
+    """What a signal raised, as one line that names it; an InputError as it is. The cause is kept for ``--debug``."""
+    if isinstance(error, InputError):
+        return error
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    found = InputError(f"signal {signal.text} raised {type(error).__name__}{': ' if first else ''}{first}")
+    found.__cause__ = error
+    return found

@@ -1,0 +1,1 @@
+"""What the speed benchmarks are written with."""

@@ -1,0 +1,1 @@
+"""How sure a number is: resamples, influence functions, intervals, many comparisons."""

@@ -1,0 +1,101 @@
+"""The bootstrap weights of one cache, and the resampled sums that all of its signals share.
+
+A cache's signals are measured one after another, often in one process, and their weights are the same: where they are
+few, those of the last cache are kept for the next signal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.benchmarks.replay.tally import Tally
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.score_store import ScoredCache, Side
+from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
+from exitbench.benchmarks.statistics.resampled_curves import Drawn, Weights, resampled_exits
+from exitbench.benchmarks.statistics.resampled_rates import weighted_decisions
+
+KEPT = 1 << 24
+"""Up to this many weights of a cache are kept for its next signal, with those of all parts."""
+
+
+class Draws:
+    """The bootstrap weights [samples, resamples] of both sides, and those of every part, each cut out once.
+
+    Also the resampled sums that are the same for every signal. ``outcomes`` given to its methods are always those of
+    all samples of the side.
+    """
+
+    def __init__(self, weights: dict[Side, Weights]) -> None:
+        self.weights = weights
+        self._drawn: dict[tuple[Side, bytes], Drawn] = {}
+        self._final: dict[tuple[Side, bytes], Tally] = {}
+        self._decisions: dict[tuple[Side, bytes], NDArray[np.float64]] = {}
+
+    def some(self, side: Side, rows: NDArray[np.bool_]) -> Drawn:
+        """The weights of the samples at ``rows``, a mask."""
+        key = (side, rows.tobytes())
+        if key not in self._drawn:
+            if self.weights[side].size > KEPT:  # one part at a time: all of them would be as much again as the whole
+                self._drawn = {one: drawn for one, drawn in self._drawn.items() if drawn.rows.all()}
+            self._drawn[key] = Drawn.of(self.weights[side], rows)
+        return self._drawn[key]
+
+    def all(self, side: Side) -> Drawn:
+        """The weights of all samples of one side."""
+        return self.some(side, np.ones(len(self.weights[side]), dtype=bool))
+
+    def final(self, side: Side, rows: NDArray[np.bool_], outcomes: Outcomes) -> Tally:
+        """The last layer's resampled sums over some samples, [resamples]; the same for every signal."""
+        key = (side, rows.tobytes())
+        if key not in self._final:
+            last = np.full(outcomes.samples, outcomes.depth)
+            self._final[key] = resampled_exits(last, outcomes, self.all(side), rows)
+        return self._final[key]
+
+    def decisions(self, side: Side, rows: NDArray[np.bool_], outcomes: Outcomes) -> NDArray[np.float64]:
+        """The resampled decisions over some samples, [2, layers - 1, resamples]; the same for every signal."""
+        key = (side, rows.tobytes())
+        if key not in self._decisions:
+            self._decisions[key] = weighted_decisions(outcomes, self.some(side, rows))
+        return self._decisions[key]
+
+
+_LAST: dict[str, Draws] = {}
+"""The draws made last, under :func:`_key`, so that another cache, seed or number of resamples never meets them."""
+
+
+def draws_of(scored: ScoredCache, seed: int, resamples: int, *, held_out: bool = False) -> Draws:
+    """The draws of a cache, with ``held_out`` also those of the calibration samples.
+
+    A sample's weights are its own, whatever else is there. Many weights are made anew each time: keeping them would
+    cost memory.
+    """
+    sides: tuple[Side, ...] = ("test", "calibration") if held_out else ("test",)
+    key = _key(scored, seed, resamples, sides)
+    if key not in _LAST:
+        _LAST.clear()
+        seeds = {"test": seed, "calibration": seed + CALIBRATION_SEED}
+        draws = Draws({side: poisson_weights(scored.samples(side).ids, seeds[side], resamples) for side in sides})
+        if any(weights.size > KEPT for weights in draws.weights.values()):
+            return draws
+        _LAST[key] = draws
+    return _LAST[key]
+
+
+def _key(scored: ScoredCache, seed: int, resamples: int, sides: tuple[Side, ...]) -> str:
+    """A digest of all that draws depend on: samples and answers, not names, which may be used again."""
+    seen = hashlib.sha256(repr((seed, resamples, sides, scored.metric)).encode())
+    for side in sides:
+        samples = scored.samples(side)
+        for array in (samples.ids, samples.labels, samples.predictions):
+            seen.update(repr((array.dtype.str, array.shape)).encode())
+            seen.update(np.ascontiguousarray(array).data)
+    return seen.hexdigest()
+
+
+CALIBRATION_SEED = 0x63616C69
+"""Added to the seed of a calibration cache's weights: equal ids there are different samples."""

@@ -1,0 +1,215 @@
+"""Resampled trade-off curves for many sets of samples at once: weights on events that are already sorted.
+
+Cross-fitting reads a curve for every fold's training part and every resample, with all choices repeated.
+Three facts make that cheap. Sums over samples add up, so the curve of a training part is the curve of all
+samples minus that of the fold. An event changes a sum by the sample's weight, so the sums of all resamples
+at a list of operating points are one sparse product of events and weights, and a running sum. And a resample
+needs no finer list of points than its own noise: beyond :data:`ALL_POINTS` points the list is thinned evenly in
+cost, with a close mesh around the speed-ups that are read (steps below a tenth of a standard error there).
+
+Weights and what they multiply are whole numbers, and float32 holds whole numbers up to 2^24 exactly; so
+results do not depend on the order of summation, on threads, or on the order of samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from exitbench.benchmarks.replay.tally import Tally
+from exitbench.benchmarks.replay.trade_off_curve import Curve
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.errors import InputError
+
+ALL_POINTS = 1200
+"""Up to this many operating points, every one takes part; beyond, about this many are kept."""
+
+MESH = 96
+"""Operating points kept close around each speed-up that is read."""
+
+REACH = 6.0
+"""Half the width of that neighbourhood, in standard errors of the mean exit layer."""
+
+Weights = NDArray[np.uint8]
+"""How often each sample is drawn in each resample, [samples, resamples]."""
+
+FEW = 1 << 26
+"""Up to this many weights are kept as float32, ready to be multiplied: 0.27 GB, 67,000 samples of 1000 resamples. More
+of them become float32 block by block, at every use, and narrow blocks multiply slowly: nearly four times the time."""
+
+BLOCK = 1 << 22
+"""Weights in such a block."""
+
+LARGEST_EXACT = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Some of a curve's samples with their ``weights`` [drawn, resamples]; ``rows`` [samples] says which they are.
+
+    Made once per part and shared by all signals, since copying weights costs as much as summing them.
+    """
+
+    weights: Weights | NDArray[np.float32]
+    rows: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, weights: Weights, rows: NDArray[np.bool_] | None = None) -> Drawn:
+        """From the weights [samples, resamples] of all samples."""
+        if rows is None or rows.all():
+            rows = np.ones(len(weights), dtype=bool)
+        else:
+            weights = weights[rows]
+        return cls(weights.astype(np.float32) if weights.size <= FEW else weights, rows)
+
+    @property
+    def resamples(self) -> int:
+        return int(self.weights.shape[1])
+
+    @cached_property
+    def samples(self) -> NDArray[np.int64]:
+        """The samples that are drawn from, ascending."""
+        return np.flatnonzero(self.rows)
+
+    @cached_property
+    def position(self) -> NDArray[np.int32]:
+        """Where each sample stands among the drawn ones, [samples]."""
+        return np.cumsum(self.rows, dtype=np.int32) - np.int32(1)
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """The weights of some resamples at a time, so that memory is bounded whatever the number of samples."""
+        width = self.resamples if self.weights.dtype == np.float32 else max(BLOCK // len(self.weights), 1)
+        for start in range(0, self.resamples, width):
+            resamples = slice(start, min(start + width, self.resamples))
+            yield resamples, self.weights[:, resamples].astype(np.float32, copy=False)
+
+    def times(self, matrix: Any) -> NDArray[np.float32]:
+        """The product of ``matrix`` [..., drawn], dense or sparse, and the weights: [..., resamples]."""
+        parts = [np.asarray(matrix @ weights) for _, weights in self.blocks()]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+    def sums(self, worths: NDArray[Any]) -> NDArray[np.float32]:
+        """The weighted sums of ``worths`` [..., samples] over the drawn samples, [..., resamples]."""
+        return self.times(worths[..., self.samples].astype(np.float32))
+
+
+def listed_points(curve: Curve, speed_ups: Sequence[float]) -> NDArray[np.int64]:
+    """The operating points of a curve that its resamples may choose from, ascending."""
+    if curve.points <= ALL_POINTS:
+        return np.arange(curve.points)
+    falling = -curve.relative_cost
+    kept = [np.searchsorted(falling, np.linspace(falling[0], falling[-1], ALL_POINTS // 2))]
+    for speed_up in speed_ups:
+        centre = min(int(np.searchsorted(falling, -1 / speed_up)), curve.points - 1)
+        spread = float(curve.exit_layers(centre).std()) / (curve.depth * np.sqrt(curve.outcomes.samples))
+        near = np.linspace(-REACH * spread, REACH * spread, MESH) + falling[centre]
+        kept.append(np.searchsorted(falling, near))
+    ends = np.array([0, curve.points - 1])
+    return np.unique(np.clip(np.concatenate([*kept, ends]), 0, curve.points - 1)).astype(np.int64)
+
+
+def exits_after(curve: Curve, events: int) -> NDArray[np.int64]:
+    """The exit layer of each sample once the first ``events`` events have happened, [samples]."""
+    exits = np.full(curve.outcomes.samples, curve.depth, dtype=np.int64)
+    exits[curve.events.samples[:events]] = curve.events.earlier[:events]  # a later event of a sample overrides
+    return exits
+
+
+def weighted_sums(
+    curve: Curve, marks: NDArray[np.int64], worths: Sequence[NDArray[Any]], drawn: Drawn, at_start: Sequence[Any] = ()
+) -> NDArray[np.float32]:
+    """Sums over the drawn samples of each worth [layers, samples] at the exit layer, [worths, marks, resamples].
+
+    Mark j has seen the first ``marks[j]`` events (never falling). ``at_start`` are the sums at the first mark, each
+    [resamples], where they are known already.
+    """
+    events = curve.events
+    start, stop = int(marks[0]), int(marks[-1])
+    positions = start + np.flatnonzero(drawn.rows[events.samples[start:stop]])
+    samples, earlier, later = (one[positions] for one in (events.samples, events.earlier, events.later))
+    columns = drawn.position[samples]
+    firsts = at_start or list(standing(curve, start, worths, drawn))
+    # All worths are rows of one sparse matrix: on small caches a product costs less than the call.
+    changes, places, ends = [], [], [np.zeros(1, dtype=np.int32)]
+    for worth in worths:
+        flat, width = worth.ravel(), np.int64(worth.shape[1])
+        change = flat.take((earlier - 1) * width + samples) - flat.take((later - 1) * width + samples)
+        counted = np.flatnonzero(change)
+        changes.append(change[counted].astype(np.float32))
+        places.append(columns[counted])
+        ends.append((ends[-1][-1] + np.searchsorted(positions[counted], marks)).astype(np.int32))
+    entries = (np.concatenate(changes), np.concatenate(places), np.concatenate(ends))
+    shape = (len(worths) * len(marks), len(drawn.weights))
+    found = drawn.times(csr_array(entries, shape=shape)).reshape(len(worths), len(marks), drawn.resamples)
+    for sums, first in zip(found, firsts, strict=True):
+        sums[0] += first
+        running(sums)
+    return found
+
+
+def standing(curve: Curve, events: int, worths: Sequence[NDArray[Any]], drawn: Drawn) -> NDArray[np.float32]:
+    """The sums of each worth [layers, samples] once the first ``events`` events have happened, [worths, resamples].
+
+    One pass over the weights for all of them: memory, not arithmetic, is the cost.
+    """
+    exits, samples = exits_after(curve, events)[drawn.samples] - 1, drawn.samples
+    return drawn.times(np.stack([worth[exits, samples] for worth in worths]).astype(np.float32))
+
+
+def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: Drawn, final: Tally | None = None) -> Tally:
+    """The tally of every mark and resample: sums over exits are [marks, resamples], totals [resamples].
+
+    ``final`` is the resampled tally of the drawn samples at full depth, which signals share; made here if not given.
+    """
+    outcomes = curve.outcomes
+    if outcomes.depth * outcomes.samples * 2 >= LARGEST_EXACT:
+        raise InputError(f"expected at most {LARGEST_EXACT // 2 // outcomes.depth} samples, found {outcomes.samples}")
+    layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int16)[:, None], outcomes.samples, axis=1)
+    counted = outcomes.counted
+    worths: list[NDArray[Any]] = [layers, *(truth.astype(np.int8) for truth in counted.values())]
+    if final is None:
+        final = resampled_exits(np.full(outcomes.samples, outcomes.depth), outcomes, drawn)
+    names = ("layers", *counted)
+    # Only a signal with integer thresholds may begin its list of points with some exits already made.
+    at_start = [getattr(final, name) for name in names] if marks[0] == 0 else []
+    sums = weighted_sums(curve, marks, worths, drawn, at_start)
+    return Tally(outcomes.depth, final.samples, positives=final.positives, **dict(zip(names, sums, strict=True)))
+
+
+def resampled_exits(
+    exits: NDArray[np.int64], outcomes: Outcomes, drawn: Drawn, counted: NDArray[np.bool_] | None = None
+) -> Tally:
+    """The resampled sums for fixed exits [samples], each [resamples], float64.
+
+    They go over the drawn samples, or those of them that are ``counted``, a mask [samples].
+    """
+    columns = np.arange(outcomes.samples)
+    worths: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples), "layers": exits}
+    worths |= {name: truth[exits - 1, columns] for name, truth in outcomes.counted.items()}
+    if outcomes.positive is not None:
+        worths["positives"] = outcomes.positive
+    stacked = np.stack(list(worths.values()))
+    sums = drawn.sums(stacked if counted is None else stacked * counted).astype(np.float64)
+    return Tally(outcomes.depth, **dict(zip(worths, sums, strict=True)))
+
+
+def running(sums: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Running sums along the first axis, in place.
+
+    In blocks of about the root of the length: whole rows are added a few dozen times, where ``cumsum`` goes down the
+    columns one number at a time and takes eight times as long. Whole numbers, so the order does not show.
+    """
+    step = max(math.isqrt(len(sums)), 1)
+    for row in range(1, step):
+        later = sums[row::step]
+        later += sums[row - 1 :: step][: len(later)]
+    for start in range(step, len(sums), step):
+        sums[start : start + step] += sums[start - 1]
+    return sums

@@ -1,0 +1,76 @@
+"""Premature and delayed exits in every resample: decisions weighted by how often their sample was drawn.
+
+Each resample has its own threshold, but thresholds of resamples lie close together: what exits under all of them, or
+under none, is summed once for all, and only what lies between is looked at resample by resample.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.benchmarks.measures.exit_rates import RateTally
+from exitbench.benchmarks.replay.trade_off_curve import Curve
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from exitbench.benchmarks.statistics.resampled_curves import Drawn, weighted_sums
+
+
+def weighted_decisions(outcomes: Outcomes, drawn: Drawn) -> NDArray[np.float64]:
+    """Decisions of kind ``all`` on wrong and on right predictions, whatever the signal, [2, layers - 1, resamples]."""
+    right = outcomes.correct[:-1, drawn.samples]
+    return drawn.times(np.stack([~right, right]).astype(np.float32)).astype(np.float64)
+
+
+def weighted_rates(
+    scores: SignalScores,
+    outcomes: Outcomes,
+    thresholds: NDArray[np.float64],
+    index: NDArray[np.int64],
+    drawn: Drawn,
+    decisions: NDArray[np.float64] | None = None,
+) -> RateTally:
+    """Decisions of kind ``all`` with the threshold ``thresholds[index[b]]`` in resample b, [layers - 1, resamples].
+
+    ``thresholds`` are those of the marks, from the most cautious on; only the drawn samples are counted. ``decisions``
+    are :func:`weighted_decisions` where they are known already.
+    """
+    low, high = int(index.min()), int(index.max())
+    bars = -scores.sign * thresholds[low : high + 1]
+    side: Literal["left", "right"] = "right" if scores.strict else "left"
+    first = scores.first_exit_layer - 1
+    right, asked = outcomes.correct[first:-1, drawn.samples], scores.permitted[:, drawn.samples]
+    cell = np.searchsorted(bars, -asked.ravel(), side=side).reshape(asked.shape).astype(np.int32)
+    always = cell == 0
+    exits = np.zeros((2, outcomes.depth - 1, drawn.resamples))
+    exits[:, first:] = drawn.times(np.stack([always & ~right, always & right]).astype(np.float32))
+    for resamples, weights in drawn.blocks():
+        last = (index[resamples] - low).astype(np.int32)
+        for layer in range(len(asked)):
+            sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))
+            if len(sometimes):
+                counted = weights[sometimes]
+                counted *= cell[layer, sometimes, None] <= last
+                truth = right[layer, sometimes]
+                exits[:, first + layer, resamples] += np.stack([~truth, truth]).astype(np.float32) @ counted
+    wrong, rights = weighted_decisions(outcomes, drawn) if decisions is None else decisions
+    return RateTally(exits[0], wrong, rights - exits[1], rights)
+
+
+def reached_tally(curve: Curve, marks: NDArray[np.int64], index: NDArray[np.int64], drawn: Drawn) -> RateTally:
+    """Decisions of kind ``reached`` over all layers at mark ``index[b]`` in resample b, [resamples]."""
+    low, high = int(index.min()), int(index.max())
+    right = curve.outcomes.correct
+    asked_right = np.cumsum(right, axis=0, dtype=np.int16)
+    asked_right[-1] = asked_right[-2]
+    asked = np.minimum(np.arange(1, curve.depth + 1), curve.depth - 1).astype(np.int16)[:, None]
+    exits_right, exits_wrong = right.astype(np.int8), (~right).astype(np.int8)
+    exits_right[-1] = exits_wrong[-1] = 0
+    columns = np.arange(len(index))
+
+    worths = [exits_wrong, asked - asked_right, exits_right, asked_right]
+    sums = weighted_sums(curve, marks[low : high + 1], worths, drawn)
+    wrong, wrong_asked, rights, rights_asked = sums[:, index - low, columns].astype(np.float64)
+    return RateTally(wrong, wrong_asked, rights_asked - rights, rights_asked)

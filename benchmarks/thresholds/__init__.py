@@ -1,0 +1,1 @@
+"""A threshold for a service."""

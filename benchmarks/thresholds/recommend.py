@@ -1,0 +1,177 @@
+"""The threshold for a service: which one, what it will cost, and whether the data can say so at all.
+
+The threshold (and the parameters, for a grid) is chosen on all samples of the cache, as a service would use it. What to
+expect of it is estimated by cross-fitting, because on the samples it was chosen on a threshold looks better than it is.
+Intervals are bootstrap intervals in which the whole choice is made again.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from exitbench.benchmarks.protocols.choice import Choice, choose
+from exitbench.benchmarks.protocols.merged_parts import Merged, MergedReading
+from exitbench.benchmarks.protocols.part_points import PartResult
+from exitbench.benchmarks.protocols.splits import describe_choice
+from exitbench.benchmarks.replay.bounds import final_layer
+from exitbench.benchmarks.results.status import Estimate
+from exitbench.benchmarks.run.measure_stage import draws_for, entries_of, evaluate_configurations, usable_configurations
+from exitbench.benchmarks.run.score_stage import write_scores
+from exitbench.benchmarks.scoring.score_cache import fitted
+from exitbench.benchmarks.scoring.score_store import ScoredCache
+from exitbench.benchmarks.statistics.intervals import interval
+from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
+from exitbench.benchmarks.suites.questions import Question, Settings
+from exitbench.cache import Cache
+from exitbench.errors import InputError
+from exitbench.signals.contract.signal import ExitSignal
+
+FEWEST_SAMPLES = 50
+"""With fewer samples an interval is wider than any difference between thresholds."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A threshold with what to expect of it; scores and losses in points, ``loss`` against the final layer."""
+
+    cache: str
+    signal: dict[str, Any]
+    text: str
+    chosen: str
+    exits_when: str
+    threshold: float
+    speed_up: Estimate
+    score: Estimate
+    loss: Estimate
+    measure: str
+    final_score: float
+    protocol: str
+    samples: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; ``signal`` is the chosen signal with what it learned, ready for ``from_json``."""
+        return asdict(self)
+
+
+def recommend(
+    cache: Cache,
+    signals: Sequence[ExitSignal],
+    *,
+    speed_up: float | None = None,
+    max_loss: float | None = None,
+    protocol: str = "cross-fit",
+    resamples: int = 1000,
+    folds: int = 5,
+    seed: int = 0,
+) -> Recommendation:
+    """The threshold of a signal (or of the best of a grid) for a wanted speed-up, or for a largest loss in points.
+
+    Raises InputError where the data cannot answer: a speed-up out of reach, a loss smaller than one sample, too few
+    samples.
+    """
+    question = question_of(speed_up, max_loss)
+    if protocol not in ("in-sample", "cross-fit"):
+        raise InputError(f"expected the protocol in-sample or cross-fit, found {protocol!r}")
+    if cache.rows < FEWEST_SAMPLES:
+        raise InputError(
+            f"{cache.name} has {cache.rows} samples; below {FEWEST_SAMPLES} they cannot tell one threshold from another"
+        )
+    if max_loss is not None and max_loss * cache.rows < 100:
+        raise InputError(
+            f"a loss of {max_loss:g} points is less than one of the {cache.rows} samples of {cache.name}; "
+            f"ask for at least {100 / cache.rows:.2g}, or collect more"
+        )
+    settings = Settings(
+        speed_ups=() if speed_up is None else (speed_up,),
+        primary_speed_up=2.0 if speed_up is None else speed_up,
+        rates_speed_up=2.0 if speed_up is None else speed_up,
+        losses=() if max_loss is None else (max_loss,),
+        protocols=("in-sample",) if protocol == "in-sample" else ("in-sample", protocol),
+        resamples=resamples,
+        folds=folds,
+        seed=seed,
+    )
+    with tempfile.TemporaryDirectory(prefix="exitbench-") as name:
+        write_scores(Path(name), cache, signals, settings)
+        scored = ScoredCache(Path(name))
+        usable, _ = usable_configurations(scored, entries_of(scored, [range(len(signals))])[0])
+        if not usable:
+            raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
+        results, parts, _ = evaluate_configurations(scored, usable, settings)
+        default = next((place for place, one in enumerate(usable) if scored.configurations[one].default), 0)
+        merged = {}
+        for one in settings.protocols:
+            candidates = [results[one][number] for number in usable]
+            merged[one] = Merged(candidates, parts[one], choice_among(candidates, default))
+        position = usable[int(merged["in-sample"].choice.parts[0])]
+        deployed = merged["in-sample"].reading(question.at)
+        expected = merged[protocol].reading(question.at)
+        check_reading(deployed, expected, question)
+        names = [scored.configurations[usable[int(one)]].parameters for one in merged[protocol].choice.parts]
+        samples = scored.samples("test")
+        final = final_layer(samples.outcomes)
+        assert final.exits is not None
+        finals = resampled_exits(final.exits, samples.outcomes, draws_for(scored, settings).all("test"))
+    ready = fitted(signals[position], cache) if signals[position].needs_fit else signals[position]
+    measure = samples.measure
+    final_score = float(final.tally.score(measure))
+    value, draws = float(expected.tally.score(measure)), expected.resampled.score(measure)
+    return Recommendation(
+        cache=cache.name,
+        signal=ready.to_json(),
+        text=ready.text,
+        chosen=describe_choice(names) if len(usable) > 1 else "",
+        exits_when=ready.exits_when,
+        threshold=deployed.threshold,
+        speed_up=interval(float(expected.tally.speed_up), expected.resampled.speed_up, samples.size),
+        score=interval(value, draws, samples.size),
+        loss=interval(final_score - value, finals.score(measure) - draws, samples.size),
+        measure=measure,
+        final_score=final_score,
+        protocol=protocol,
+        samples=samples.size,
+    )
+
+
+def question_of(speed_up: float | None, max_loss: float | None) -> Question:
+    """The one thing that was asked."""
+    if (speed_up is None) == (max_loss is None):
+        raise InputError("ask for either a speed-up (--speed-up 2) or a largest loss in points (--max-loss 0.5)")
+    if speed_up is not None:
+        if not 1 < speed_up < math.inf:
+            raise InputError(f"a speed-up must be above 1, found {speed_up:g}")
+        return Question(f"speed_up={speed_up:g}", "speed_up", speed_up)
+    assert max_loss is not None
+    if not 0 <= max_loss <= 100:
+        raise InputError(f"a loss must be between 0 and 100 points, found {max_loss:g}")
+    return Question(f"loss={max_loss:g}", "loss", max_loss)
+
+
+def choice_among(candidates: Sequence[Sequence[PartResult]], default: int) -> Choice:
+    """The choice of a protocol; a single configuration needs none."""
+    return Choice.only(0, len(candidates[0])) if len(candidates) == 1 else choose(candidates, default)
+
+
+def check_reading(deployed: MergedReading, expected: MergedReading, question: Question) -> None:
+    """Raise InputError when a reading does not exist, misses the wanted speed-up, saves nothing, or needs no signal."""
+    for reading in (deployed, expected):
+        if reading.status != "ok":
+            raise InputError(f"no threshold gives {question.at.replace('=', ' ')}: {reading.reason}")
+    if question.kind == "loss" and float(deployed.tally.speed_up) == 1.0:
+        raise InputError(f"no speed-up within a loss of {question.value:g} points: the first exits already lose more")
+    if not math.isfinite(deployed.threshold):
+        # At either end of the curve the score decides nothing, and JSON has no infinite numbers.
+        where = "no sample leaves early" if float(deployed.tally.speed_up) == 1.0 else "every sample leaves at once"
+        raise InputError(
+            f"no finite threshold gives {question.at.replace('=', ' ')}: there {where}, whatever its score"
+        )
+    draws = expected.resampled.speed_up
+    if np.isnan(draws).mean() > 0.05:
+        raise InputError("too few samples: in one resample of twenty or more no threshold answers the question")

@@ -1,0 +1,22 @@
+"""The signals a verb works with: every verb loads them here, so that a file that fails is reported by all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from exitbench.signals.registry.registry import Registry
+
+
+def load(directories: Sequence[Path] | None) -> Registry:
+    """All signals, those of ``directories`` included; a line on standard error for every file that did not load."""
+    from exitbench.signals.registry.discovery import load_registry
+
+    registry = load_registry(directories or [])
+    for path, error in registry.broken:
+        typer.echo(f"warning: {path}: {error}", err=True)
+    return registry

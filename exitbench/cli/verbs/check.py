@@ -1,0 +1,102 @@
+"""``exitbench check``: has a number moved?"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from exitbench.benchmarks.suites.suite import Suite
+
+
+class Format(StrEnum):
+    """How the outcome is printed."""
+
+    terminal = "terminal"
+    github = "github"
+    markdown = "markdown"
+    junit = "junit"
+
+
+def command(
+    suite: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SUITE",
+            help="A suite, by name or TOML file; none: every suite that comes with a baseline.",
+            show_default=False,
+        ),
+    ] = None,
+    signals_dir: Annotated[
+        list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="The baseline; default: that of the suite, or beside a TOML file of your own, ending in .csv.",
+            show_default=False,
+        ),
+    ] = None,
+    update: Annotated[bool, typer.Option("--update", help="Show what moved, then rewrite the baseline.")] = False,
+    format_: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.terminal,
+    jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.", show_default=False)] = None,
+) -> None:
+    """Compute a suite again and print only what is not as in its baseline; exit code 1 if anything moved.
+
+    A move is shown with its tolerance and the standard error of the number. New rows, missing rows, and caches or
+    signals that are missing or fail, count as moves.
+
+    **Examples**
+
+    `exitbench check`
+
+    `exitbench check smoke --format github`
+
+    `exitbench check my-suite.toml --signals-dir my-signals --update`
+    """
+    from exitbench.workers import Workers, one_thread_per_process
+
+    one_thread_per_process()
+    wanted = suites_of(suite, baseline)
+
+    from exitbench.benchmarks.baselines.check_suite import check_suite
+    from exitbench.cli.formats.check_formats import FORMATS, markdown
+
+    with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
+        outcomes = [
+            check_suite(one, file, directories=signals_dir or (), workers=workers, must_exist=not update)
+            for one, file in wanted
+        ]
+    typer.echo(FORMATS[format_](outcomes))
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if format_ is Format.github and summary:
+        with Path(summary).open("a", encoding="utf-8") as page:
+            page.write(markdown(outcomes) + "\n")
+    if update:
+        for one in outcomes:
+            if not one.problems:
+                one.update()
+                typer.echo(f"wrote {one.file}", err=True)
+    if any(one.problems or (one.moves and not update) for one in outcomes):
+        raise typer.Exit(1)
+
+
+def suites_of(name: str | None, baseline: Path | None) -> list[tuple[Suite, Path]]:
+    """The suites to check, each with the file of its baseline."""
+    from exitbench.benchmarks.suites.suite_file import known_suites, load_suite
+    from exitbench.errors import InputError
+    from exitbench.places import BASELINES
+
+    if name is not None:
+        beside = BASELINES / f"{name}.csv" if name in known_suites() else Path(name).with_suffix(".csv")
+        return [(load_suite(name), baseline or beside)]
+    if baseline is not None:
+        raise InputError("--baseline belongs to one suite; name it: exitbench check SUITE --baseline FILE")
+    files = sorted(BASELINES.glob("*.csv"))
+    if not files:
+        raise InputError(f"no baseline in {BASELINES}; exitbench check SUITE --update writes one")
+    return [(load_suite(file.stem), file) for file in files]

@@ -1,0 +1,80 @@
+"""``exitbench test-signal``: the conformance checks, as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from exitbench.signals import ExitSignal
+    from exitbench.signals.conformance.checks import Outcome
+
+
+def command(
+    signal: Annotated[
+        str, typer.Argument(help="A signal's key, with parameters or without, or a file.", show_default=False)
+    ],
+    signals_dir: Annotated[
+        list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
+    ] = None,
+) -> None:
+    """Run the checks that every signal must pass.
+
+    A signal is looked at with its default parameters and at each value of its grids and choices; a text such as
+    `cap[alpha=3]` names one setting. Exceptions that it declares are shown with their reasons. Ends with 1 when a check
+    fails.
+
+    **Examples**
+
+    `exitbench test-signal cap`
+
+    `exitbench test-signal my-signals/margin.py`
+
+    `exitbench test-signal margin --signals-dir my-signals`
+    """
+    from rich.console import Console
+
+    from exitbench.signals.conformance.checks import run_checks
+
+    console = Console()
+    failed = 0
+    for title, subject in _subjects(signal, signals_dir or []):
+        outcomes = run_checks(subject)
+        console.print(_table(title, outcomes))
+        count = {status: sum(one.status == status for one in outcomes) for status in ("pass", "exception", "fail")}
+        console.print(f"{count['pass']} passed, {count['exception']} declared exceptions, {count['fail']} failed")
+        failed += count["fail"]
+    if failed:
+        raise typer.Exit(1)
+
+
+def _subjects(signal: str, directories: list[Path]) -> list[tuple[str, ExitSignal | type[ExitSignal]]]:
+    """What to check, with a title each: the signals of a file, one class, or one setting of it."""
+    from exitbench.cli.signals_option import load
+    from exitbench.errors import InputError
+    from exitbench.signals.registry.discovery import signals_in
+
+    if signal.endswith(".py"):
+        if not Path(signal).is_file():
+            raise InputError(f"expected a Python file with a signal, found none at {signal}")
+        return [(found.name, found) for found in signals_in(signal)]
+    registry = load(directories)
+    if "[" in signal:
+        return [(one.text, one) for one in registry.expand(signal)]
+    return [(signal, registry.get(signal))]
+
+
+def _table(title: str, outcomes: list[Outcome]) -> object:
+    """One row per check: its name, the verdict, and why."""
+    from rich.table import Table
+    from rich.text import Text
+
+    colours = {"pass": "green", "exception": "yellow", "fail": "bold red"}
+    table = Table(title=Text(title), title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for column in ("check", "result", "detail"):
+        table.add_column(column, no_wrap=column != "detail", overflow="fold")
+    for one in outcomes:
+        table.add_row(one.check.replace("_", " "), Text(one.status, style=colours[one.status]), Text(one.detail))
+    return table

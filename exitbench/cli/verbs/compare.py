@@ -1,0 +1,137 @@
+"""``exitbench compare``: what differs between two runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from exitbench.reports.compare_runs import Comparison
+
+WIDE = 120
+"""Columns when the output is no terminal, where nothing else limits them."""
+
+
+def command(
+    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="Folder of a run.")],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="Folder of the run to compare it with.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also readings that do not differ.")] = False,
+    limit: Annotated[int, typer.Option(help="Most rows of the table of other numbers.", min=0)] = 40,
+) -> None:
+    """Say what differs between two runs over the same caches, with paired tests.
+
+    Answers are compared sample by sample with McNemar's exact test, exit layers with a sign test; p-values are
+    adjusted by Holm's method. Runs over caches with different hashes are refused. Comparing ends with exit code 0,
+    whether or not the runs differ.
+
+    **Examples**
+
+    `exitbench compare out/before out/after`
+
+    `exitbench compare out/before out/after --json`
+    """
+    from exitbench.reports.compare_runs import compare_runs
+
+    comparison = compare_runs(run_a, run_b)
+    if as_json:
+        typer.echo(json.dumps(comparison.to_json(), indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDE)
+    print_paired(console, comparison, every=every)
+    print_moved(console, comparison, limit)
+    for name, only in ((comparison.run_a, comparison.only_a), (comparison.run_b, comparison.only_b)):
+        if only:
+            console.print(f"only in {name}: {', '.join(only)}", markup=False)
+    console.print(conclusion(comparison), markup=False)
+
+
+def print_paired(console: Console, comparison: Comparison, *, every: bool) -> None:
+    """The readings sample by sample, a table for each cache and protocol."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from exitbench.reports.run_data.numbers import p_text
+
+    rows = [one for one in comparison.paired if every or one.differs]
+    for cache, protocol in dict.fromkeys((one.cache, one.protocol) for one in rows):
+        table = Table(
+            title=Text(f"{cache}, {protocol}: answers and exits in pairs"), box=box.SIMPLE, padding=(0, 1, 0, 0)
+        )
+        table.add_column("signal", overflow="fold", min_width=7)
+        table.add_column("at", no_wrap=True)
+        for name in ("accuracy", "only right", "p", "speed-up", "earlier", "p"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for one in rows:
+            if (one.cache, one.protocol) == (cache, protocol):
+                table.add_row(
+                    Text(both(one.signal_a, one.signal_b)), Text(reading(one.at)),
+                    f"{one.accuracy_a:.1f} → {one.accuracy_b:.1f}", f"{one.only_a_right} : {one.only_b_right}",
+                    p_text(one.p_right_adjusted), f"{one.speed_up_a:.2f} → {one.speed_up_b:.2f}",
+                    f"{one.earlier_in_a} : {one.earlier_in_b}", p_text(one.p_exit_adjusted),
+                )  # fmt: skip
+        console.print(table)
+    if rows:
+        console.print(f"A → B and A : B with A = {comparison.run_a}, B = {comparison.run_b}", markup=False)
+
+
+def print_moved(console: Console, comparison: Comparison, limit: int) -> None:
+    """Numbers without a paired test, the most moved first."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    if not comparison.moved or not limit:
+        return
+    moved = sorted(comparison.moved, key=lambda one: -abs((one.b or 0.0) - (one.a or 0.0)))
+    title = "Other numbers that moved (no paired test: runs keep no samples of them)"
+    table = Table(title=title, box=box.SIMPLE, padding=(0, 1, 0, 0))
+    for name in ("cache", "protocol", "signal", "at", "layer", "measure"):
+        table.add_column(name, overflow="fold")
+    for name in ("A", "B"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in moved[:limit]:
+        layer = "" if one.layer is None else str(one.layer)
+        names = (one.cache, one.protocol, both(one.signal_a, one.signal_b), one.at, layer)
+        values = ["–" if value is None else f"{value:.4g}" for value in (one.a, one.b)]
+        table.add_row(*map(Text, (*names, f"{one.measure} {one.decisions}".strip())), *values)
+    console.print(table)
+    if len(moved) > limit:
+        console.print(f"and {len(moved) - limit} more; --limit or --json shows them")
+
+
+def reading(at: str) -> str:
+    """A reading in few letters.
+
+    >>> reading("speed_up=2"), reading("loss=0.5")
+    ('2×', 'loss 0.5')
+    """
+    kind, _, value = at.partition("=")
+    return f"{value}×" if kind == "speed_up" else f"{kind} {value}"
+
+
+def both(first: str, second: str) -> str:
+    """One text for an entry that may have other parameters in the other run."""
+    return first if first == second else f"{first} → {second}"
+
+
+def conclusion(comparison: Comparison) -> str:
+    """One sentence on what was found."""
+    if comparison.identical:
+        return f"no difference: {len(comparison.paired)} readings and {comparison.same} other numbers are the same"
+    claimed = sum(one.p_right_adjusted < 0.05 for one in comparison.paired)
+    differing = sum(one.differs for one in comparison.paired)
+    return (
+        f"{differing} of {len(comparison.paired)} readings differ, {claimed} of them in how many answers are right "
+        f"(adjusted p below 0.05); {len(comparison.moved)} other numbers moved, {comparison.same} are the same"
+    )

@@ -1,0 +1,54 @@
+"""``exitbench report``: tables, figures and the page again, from stored results."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR", help="Folders of finished runs.")],
+    jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.", show_default=False)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the page goes; default: the run's folder, or out/report for several.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Render tables, figures and the page of a run again; several runs side by side on one page.
+
+    Nothing is computed again: the views show what the result files hold. Each run's own folder gets its tables,
+    figures and page; a page for several runs, or one asked for with --out, is written beside that.
+
+    **Examples**
+
+    `exitbench report out/paper`
+
+    `exitbench report out/before out/after --out out/both`
+    """
+    from exitbench.benchmarks.results.files import RunFiles
+    from exitbench.errors import InputError
+    from exitbench.reports.page.page import write_page
+    from exitbench.reports.run_data.finished_run import Run
+    from exitbench.reports.write_views import PAGE, write_views
+    from exitbench.workers import Workers
+
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise InputError("expected different runs, found the same folder twice")
+    for run in runs:
+        if not RunFiles(run).record.get("complete"):
+            typer.echo(f"{run} is incomplete: its views show what is there", err=True)
+    with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
+        for run in runs:
+            write_views(Run(run), workers)
+    page = runs[0] / PAGE
+    if out is not None or len(runs) > 1:
+        folder = out or Path("out") / "report"
+        folder.mkdir(parents=True, exist_ok=True)
+        page = folder / PAGE
+        write_page(runs, page)
+    typer.echo(f"report in {page}")

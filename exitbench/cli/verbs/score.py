@@ -1,0 +1,89 @@
+"""``exitbench score``: the raw scores of one signal on one cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def command(
+    cache: Annotated[Path, typer.Argument(help="The cache's directory.", show_default=False)],
+    signal: Annotated[str, typer.Option(help="One signal, such as 'cap[alpha=0.1]'.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Where to write: a .parquet or .npz file.", show_default=False)],
+    fit_on: Annotated[
+        Path | None, typer.Option(help="The cache that a signal with something to learn learns from.")
+    ] = None,
+    signals_dir: Annotated[
+        list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Write the score of every sample at every internal layer.
+
+    A .parquet file has the columns `id`, `layer` (from 1) and `score`, one row per sample and layer, with a null where
+    the signal defines no score. An .npz file has `scores` [layers - 1, samples], NaN there, and `ids` [samples].
+
+    **Examples**
+
+    `exitbench score my-cache --signal 'cap[alpha=0.1]' --out scores.parquet`
+
+    `exitbench score dev --signal 'right-tool[temperature=fitted]' --fit-on train --out scores.npz`
+    """
+    from exitbench.errors import InputError
+
+    writers = {".parquet": _write_parquet, ".npz": _write_npz}
+    if out.suffix not in writers:
+        raise InputError(f"--out must end in {' or '.join(writers)}, found {str(out)!r}")
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: the folder {out.parent} does not exist")
+
+    from exitbench.benchmarks.scoring.score_cache import score
+    from exitbench.cache import Cache
+    from exitbench.cli.signals_option import load
+
+    registry = load(signals_dir)
+    wanted = registry.make(signal)
+    if wanted.needs_fit and fit_on is None:
+        raise InputError(f"signal {wanted.text} learns from labelled samples: name a cache with --fit-on")
+    source = Cache(cache)
+    calibration = None if fit_on is None else Cache(fit_on)
+    if out.exists() and not force:  # after the inputs: --force would not help against a wrong name
+        raise InputError(f"{out} exists already; --force overwrites it")
+    scores = score(source, wanted, fit_on=calibration)
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        writers[out.suffix](partial, source.ids, scores)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    typer.echo(f"{out}: {wanted.text}, {scores.shape[0]} layers, {scores.shape[1]} samples")
+
+
+def _write_parquet(path: Path, ids: NDArray[np.int64], scores: NDArray[np.float64]) -> None:
+    """``id, layer, score``, layer by layer; a null where there is no score."""
+    import numpy as np
+    import pandas as pd
+
+    internal, samples = scores.shape
+    table = pd.DataFrame(
+        {
+            "id": np.tile(ids, internal),
+            "layer": np.repeat(np.arange(1, internal + 1), samples),
+            "score": scores.ravel(),
+        }
+    )
+    table.to_parquet(path, index=False)
+
+
+def _write_npz(path: Path, ids: NDArray[np.int64], scores: NDArray[np.float64]) -> None:
+    """``scores`` [layers - 1, samples] and ``ids`` [samples]."""
+    import numpy as np
+
+    with path.open("wb") as file:
+        np.savez(file, scores=scores, ids=ids)

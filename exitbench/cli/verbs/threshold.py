@@ -1,0 +1,87 @@
+"""``exitbench threshold``: the threshold for a service, with what to expect of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from exitbench.cli.ctrl_c import stopping
+
+if TYPE_CHECKING:
+    from exitbench.benchmarks.results.status import Estimate
+    from exitbench.benchmarks.thresholds.recommend import Recommendation
+
+
+@stopping()
+def command(
+    cache: Annotated[Path, typer.Argument(help="The cache's directory.", show_default=False)],
+    signal: Annotated[
+        str, typer.Option(help="A signal, such as deebert, or a grid to choose from, such as 'cap[alpha=0.1|1]'.")
+    ],
+    speed_up: Annotated[float | None, typer.Option(help="The wanted speed-up, such as 2.", show_default=False)] = None,
+    max_loss: Annotated[
+        float | None, typer.Option(help="The largest loss in points against the final layer.", show_default=False)
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="How expectations are estimated: cross-fit or in-sample.")
+    ] = "cross-fit",
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples behind the intervals.", min=2)] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of folds and resamples.", min=0)] = 0,
+    signals_dir: Annotated[
+        list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+) -> None:
+    """Find the threshold for a wanted speed-up or a largest loss, and what it will cost.
+
+    The threshold is chosen on all samples; speed-up, score and loss are what cross-fitting expects of it on new ones,
+    with 95 % intervals. What the samples cannot tell is refused.
+
+    **Examples**
+
+    `exitbench threshold my-cache --signal 'cap[alpha=0.1]' --speed-up 2`
+
+    `exitbench threshold my-cache --signal 'cap[alpha=0.01|0.1|1|10]' --max-loss 0.5 --json`
+    """
+    from exitbench.benchmarks.thresholds.recommend import question_of, recommend
+    from exitbench.cache import Cache
+    from exitbench.cli.signals_option import load
+
+    question_of(speed_up, max_loss)
+    found = recommend(
+        Cache(cache),
+        load(signals_dir).expand(signal),
+        speed_up=speed_up,
+        max_loss=max_loss,
+        protocol=protocol,
+        resamples=resamples,
+        seed=seed,
+    )
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        for line in lines(found):
+            typer.echo(line)
+
+
+def lines(found: Recommendation) -> list[str]:
+    """The recommendation for a reader."""
+    measure = {"accuracy": "accuracy", "f1": "F1"}[found.measure]
+    shown = [
+        f"{found.text} on {found.cache} ({found.samples} samples)",
+        f"exit when the score is {found.exits_when} {found.threshold:.17g}",
+        f"speed-up {ranged(found.speed_up, '.2f')}x",
+        f"{measure} {ranged(found.score, '.2f')}, {found.final_score:.2f} at the last layer",
+        f"loss {ranged(found.loss, '.2f')} points",
+        f"expectations by {found.protocol}, 95 % bootstrap intervals",
+    ]
+    return [*shown, found.chosen] if found.chosen else shown
+
+
+def ranged(estimate: Estimate, form: str) -> str:
+    """A value with its interval."""
+    return f"{estimate.value:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"

@@ -1,0 +1,112 @@
+"""``exitbench train``: a multi-exit model from a pretrained encoder."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    model: Annotated[
+        str, typer.Option(help="A pretrained encoder: a folder, or a name on the hub.", show_default=False)
+    ],
+    task: Annotated[
+        str,
+        typer.Option(help="sst2, mrpc, qqp, qnli, rte or mnli; any name with --text and --label.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(help="The model folder to make.", show_default=False)],
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="GLUE's TSV files, or train and dev as CSV or JSON lines; without it, the hub.", show_default=False
+        ),
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="Column of the text in your own data.")] = None,
+    text_pair: Annotated[str | None, typer.Option(help="Column of the second text, if there is one.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label in your own data.")] = None,
+    pooling: Annotated[str, typer.Option(help="A layer as one vector: its first token, or the mean of all.")] = "first",
+    pooler: Annotated[str, typer.Option(help="Dense and tanh before the heads: shared, per-layer or none.")] = "shared",
+    loss: Annotated[str, typer.Option(help="sum, depth-weighted (PABEE) or two-stage (DeeBERT).")] = "sum",
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data, per stage.")] = 3,
+    batch_size: Annotated[int, typer.Option(min=1, help="Samples per step and process.")] = 32,
+    learning_rate: Annotated[float, typer.Option(min=0, help="Of the encoder, at its highest.")] = 3e-5,
+    head_learning_rate: Annotated[float, typer.Option(min=0, help="Of heads and poolers, at its highest.")] = 5e-4,
+    weight_decay: Annotated[float, typer.Option(min=0, help="Of matrices; biases and norms have none.")] = 0.01,
+    warm_up: Annotated[float, typer.Option(min=0, max=0.99, help="Share of the steps with a rising rate.")] = 0.1,
+    clip: Annotated[float, typer.Option(min=0, help="Largest norm of a gradient.")] = 1.0,
+    max_length: Annotated[int, typer.Option(min=4, help="Tokens of a text; longer ones are cut.")] = 128,
+    freeze_embeddings: Annotated[bool, typer.Option("--freeze-embeddings", help="Leave the embeddings alone.")] = False,
+    max_train_rows: Annotated[int | None, typer.Option(min=1, help="Train on a random part of this size.")] = None,
+    max_dev_rows: Annotated[int | None, typer.Option(min=1, help="Score epochs on a random part of this size.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of heads, order, dropout and the random part.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16.")] = "auto",
+    checkpoint_every: Annotated[int, typer.Option(min=0, help="Steps between checkpoints; 0 for none.")] = 200,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on after the last checkpoint.")] = False,
+) -> None:
+    """Put a head after every layer of a pretrained encoder and fine-tune it on a task.
+
+    After each epoch a line shows the dev score of every layer. A training that was stopped (Ctrl-C, kill) goes on with
+    `--resume` and ends in the same weights as one that ran through. Several GPUs: put `accelerate launch -m` in front.
+
+    **Examples**
+
+    `exitbench train --model bert-base-uncased --task sst2 --data-dir glue --out models/bert-sst2`
+
+    `exitbench train --model ./encoder --task rte --data-dir glue --pooling mean --epochs 5 --out models/rte`
+
+    `exitbench train --model ./encoder --task intents --data-dir data --text query --label intent --out models/intents`
+
+    `accelerate launch -m exitbench train --model roberta-base --task mnli --out models/roberta-mnli`
+    """
+    from exitbench.models import MultiExitConfig, MultiExitModel, load_examples, tokenize
+    from exitbench.models.data.glue import task_card
+    from exitbench.models.data.labelled import own_columns
+    from exitbench.models.devices import processes
+    from exitbench.models.training.checkpoints import starting_point
+    from exitbench.models.training.training import Training, TrainingOptions
+
+    first = processes(device).is_main_process
+
+    def say(line: str, err: bool = True) -> None:
+        if first:
+            typer.echo(line, err=err)
+
+    if resume and (out / "training.json").is_file():
+        say(f"{out}: already complete")
+        return
+    # Before anything slow: whether this training may start at all.
+    starting_point(out, resume)
+    columns = own_columns(text, text_pair, label)
+    train = load_examples(task, "train", data_dir, columns).sample(max_train_rows, seed)
+    dev = load_examples(task, "dev", data_dir, columns, train.classes).sample(max_dev_rows, seed)
+    config = MultiExitConfig(train.classes, pooling, pooler, task, max_length)  # type: ignore[arg-type]
+    network = MultiExitModel.from_backbone(model, config, seed)
+    train_tokens, dev_tokens = (tokenize(examples, network.tokenizer, max_length) for examples in (train, dev))
+    for name, split in (("train", train_tokens), ("dev", dev_tokens)):
+        if split.cut:
+            say(f"note: {split.cut} of {len(split)} texts of {name} are longer than {max_length} tokens and were cut")
+    options = TrainingOptions(
+        loss, epochs, batch_size, learning_rate, head_learning_rate, weight_decay, warm_up, clip,
+        freeze_embeddings, seed, precision,
+    )  # fmt: skip
+    training = Training(
+        network,
+        train_tokens,
+        dev_tokens,
+        task_card(task, train.classes),
+        options,
+        out,
+        device=device,
+        checkpoint_every=checkpoint_every,
+        facts={"model": model, "max_train_rows": max_train_rows, "max_dev_rows": max_dev_rows},
+        command=shlex.join(["exitbench", *sys.argv[1:]]),
+        say=say,
+    )
+    result = training.run(resume)
+    if not result.finished:
+        say(f"stopped after step {result.steps} of {training.total_steps}; go on with --resume")
+        raise typer.Exit(1)
+    say(f"{out}: complete", err=False)

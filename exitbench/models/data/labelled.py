@@ -1,0 +1,211 @@
+"""Labelled texts from disk or hub: GLUE's TSV files, CSV, JSON lines, or a dataset of the hub.
+
+Everything is checked here, with the file and line in the message, so that nothing downstream meets an
+empty text or a label without a class.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from exitbench.errors import InputError, did_you_mean
+from exitbench.models.data.glue import TaskFormat, require_format
+
+HUB_DATASET = "nyu-mll/glue"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Texts of one split, with pairs where the task compares two; labels count classes from 0."""
+
+    texts: Sequence[str]
+    pairs: Sequence[str] | None
+    labels: Sequence[int] | None
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def sample(self, rows: int | None, seed: int) -> Examples:
+        """At most ``rows`` examples drawn with ``seed``, in their own order; all of them for ``None``."""
+        if rows is None or rows >= len(self):
+            return self
+        chosen = sorted(random.Random(seed).sample(range(len(self)), rows))  # noqa: S311
+        return Examples(
+            [self.texts[row] for row in chosen],
+            None if self.pairs is None else [self.pairs[row] for row in chosen],
+            None if self.labels is None else [self.labels[row] for row in chosen],
+            self.classes,
+        )
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns of somebody's own CSV or JSON lines."""
+
+    text: str
+    text_pair: str | None
+    label: str
+
+
+def own_columns(text: str | None, text_pair: str | None, label: str | None) -> Columns | None:
+    """The columns of somebody's own data, or ``None`` when none is named; a text needs its label."""
+    if text is None and label is None and text_pair is None:
+        return None
+    if text is None or label is None:
+        raise InputError(f"expected both --text and --label for your own data, found --text {text} --label {label}")
+    return Columns(text, text_pair, label)
+
+
+def load_examples(
+    task: str,
+    split: str,
+    data_dir: Path | None,
+    columns: Columns | None = None,
+    classes: tuple[str, ...] | None = None,
+) -> Examples:
+    """One split of a task.
+
+    With ``columns``, ``<split>.csv`` or ``<split>.jsonl`` in ``data_dir``; the classes are the labels
+    found there, in order, unless ``classes`` (those of a trained model) are given. Without, one of the
+    tasks known by name, from its TSV file in ``data_dir`` or, without a folder, from the hub.
+    """
+    if columns is not None:
+        if data_dir is None:
+            raise InputError("expected --data-dir with the CSV or JSON lines that --text and --label name, found none")
+        return _own_examples(data_dir, split, columns, classes)
+    known = require_format(task)
+    if data_dir is None:
+        return _hub_examples(known, split)
+    path = _glue_file(known, split, data_dir)
+    records = _tab_separated(path)
+    return _checked(records, str(path), Columns(known.text, known.text_pair, known.label), known.classes)
+
+
+def _glue_file(task: TaskFormat, split: str, data_dir: Path) -> Path:
+    names = [f"{split}.tsv"]
+    if split == "dev" and task.dev_file not in names:
+        names.append(task.dev_file)
+    # Either the task's own folder or the folder of all tasks; the specific one first, since files of
+    # another task may lie directly in the given folder.
+    places = [data_dir / task.folder, data_dir / task.name, data_dir]
+    for place in places:
+        for name in names:
+            if (place / name).is_file():
+                return place / name
+    raise InputError(
+        f"expected {names[0]} of {task.name} in {data_dir} or {data_dir / task.folder}, found no such file"
+    )
+
+
+def _tab_separated(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows by line number. GLUE's files quote nothing: a quotation mark is part of the text."""
+    with path.open(encoding="utf-8-sig", newline="\n") as lines:
+        header = next(lines, "").rstrip("\r\n").split("\t")
+        for number, line in enumerate(lines, start=2):
+            cells = line.rstrip("\r\n").split("\t")
+            if len(cells) < len(header):
+                raise InputError(f"expected {len(header)} columns in {path} line {number}, found {len(cells)}")
+            yield number, dict(zip(header, cells, strict=False))
+
+
+def _own_examples(data_dir: Path, split: str, columns: Columns, classes: tuple[str, ...] | None) -> Examples:
+    for suffix, read in ((".csv", _comma_separated), (".jsonl", _json_lines), (".json", _json_lines)):
+        path = data_dir / f"{split}{suffix}"
+        if path.is_file():
+            return _checked(read(path), str(path), columns, classes)
+    raise InputError(f"expected {split}.csv or {split}.jsonl in {data_dir}, found neither")
+
+
+def _comma_separated(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.DictReader(lines)
+        for record in reader:
+            yield reader.line_num, {name: value or "" for name, value in record.items() if name is not None}
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise InputError(
+                    f"expected one JSON object a line in {path}, found on line {number}: {error}"
+                ) from error
+            if not isinstance(record, dict):
+                raise InputError(
+                    f"expected one JSON object a line in {path}, found on line {number}: {line.strip()[:40]}"
+                )
+            yield number, {name: "" if value is None else str(value) for name, value in record.items()}
+
+
+def _checked(
+    records: Iterable[tuple[int, dict[str, str]]], source: str, columns: Columns, classes: tuple[str, ...] | None
+) -> Examples:
+    texts: list[str] = []
+    pairs: list[str] = []
+    labels: list[str] = []
+    lines: list[int] = []
+    wanted = [columns.text, *([columns.text_pair] if columns.text_pair else []), columns.label]
+    for line, record in records:
+        for column in wanted:
+            if column not in record:
+                near = did_you_mean(column, record)
+                raise InputError(f"expected a column {column!r} in {source}, found {', '.join(record)}.{near}")
+            if not record[column].strip():
+                kind = "label" if column == columns.label else "text"
+                raise InputError(f"expected a {kind} in column {column!r} of {source} line {line}, found nothing")
+        texts.append(record[columns.text].strip())
+        if columns.text_pair:
+            pairs.append(record[columns.text_pair].strip())
+        labels.append(record[columns.label].strip())
+        lines.append(line)
+    if not texts:
+        raise InputError(f"expected at least one row in {source}, found none")
+    order = classes if classes is not None else _classes_found(labels, source)
+    numbers = [_class_number(label, order, source, line) for label, line in zip(labels, lines, strict=True)]
+    return Examples(texts, pairs if columns.text_pair else None, numbers, order)
+
+
+def _classes_found(labels: Sequence[str], source: str) -> tuple[str, ...]:
+    """The different labels in a stable order: by number where all are numbers, else by name."""
+    found = set(labels)
+    if len(found) < 2:
+        raise InputError(f"expected at least two different labels in {source}, found only {found.pop()!r}")
+    if all(label.lstrip("-").isdecimal() for label in found):
+        return tuple(sorted(found, key=int))
+    return tuple(sorted(found))
+
+
+def _class_number(label: str, classes: tuple[str, ...], source: str, line: int) -> int:
+    if label in classes:
+        return classes.index(label)
+    # GLUE writes some tasks' classes as numbers; a name always wins over a number.
+    if label.isdecimal() and int(label) < len(classes):
+        return int(label)
+    raise InputError(f"expected a label out of {', '.join(classes)} in {source} line {line}, found {label!r}")
+
+
+def _hub_examples(task: TaskFormat, split: str) -> Examples:
+    import datasets
+
+    hub_split = task.hub_dev if split == "dev" else split
+    try:
+        rows = datasets.load_dataset(HUB_DATASET, task.name, split=hub_split)
+    except Exception as error:
+        # The library raises many kinds, from its own to those of three network stacks.
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(
+            f"expected {task.name} ({hub_split}) from the hub, or --data-dir with its TSV files; found: {reason}"
+        ) from error
+    columns = Columns(task.hub_text, task.hub_text_pair, "label")
+    records = ((index, {name: str(value) for name, value in row.items()}) for index, row in enumerate(rows))
+    return _checked(records, f"{HUB_DATASET}/{task.name} ({hub_split})", columns, task.classes)

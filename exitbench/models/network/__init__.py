@@ -1,0 +1,1 @@
+"""The multi-exit network: encoder families, heads, folders on disk, sizes."""

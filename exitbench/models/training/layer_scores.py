@@ -1,0 +1,41 @@
+"""The score of every layer on a labelled split, while training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from exitbench.cache import Task
+from exitbench.models.data.batches import Tokens, length_batches
+from exitbench.models.network.multi_exit import MultiExitModel
+
+
+@torch.no_grad()
+def confusion_counts(model: MultiExitModel, tokens: Tokens, batch_size: int, rank: int = 0, ranks: int = 1) -> Tensor:
+    """How often class i was answered with class j at each layer, [layers, classes, classes] int64.
+
+    With several processes each counts its own batches; the sum over processes is the whole split's.
+    """
+    M, C = model.depth, len(model.config.classes)
+    counts = torch.zeros(M, C * C, dtype=torch.int64, device=model.device)
+    was_training = model.training
+    model.eval()
+    for rows in length_batches(tokens.lengths, range(len(tokens)), batch_size)[rank::ranks]:
+        batch = tokens.batch(rows).to(model.device)
+        assert batch.labels is not None
+        answers = model.forward_all(batch)[1].argmax(dim=2)
+        for m in range(M):
+            counts[m] += torch.bincount(batch.labels * C + answers[m], minlength=C * C)
+    model.train(was_training)
+    return counts.view(M, C, C)
+
+
+def layer_scores(counts: Tensor, task: Task) -> list[float]:
+    """The task's metric in percent for every layer, from confusion counts [layers, classes, classes]."""
+    if task.metric == "f1":
+        hits = counts[:, 1, 1].double()
+        asked, answered = counts[:, 1].sum(1), counts[:, :, 1].sum(1)
+        scores = 2 * hits / (asked + answered).clamp(min=1)
+    else:
+        scores = counts.diagonal(dim1=1, dim2=2).sum(1).double() / counts.sum((1, 2))
+    return [100 * float(score) for score in scores]

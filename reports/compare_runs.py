@@ -1,0 +1,254 @@
+"""What differs between two runs over the same caches, with paired tests where the files hold both runs' samples.
+
+Task scores at a reading are compared sample by sample: McNemar's exact test on the answers that are right in one run
+only, and a sign test on the exit layers. For other numbers (DIS, rates, areas) a run keeps no samples; their
+differences are listed without a test. P-values are adjusted together by Holm's method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest
+
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.vocabulary import BOUNDS
+from exitbench.benchmarks.statistics.multiple_comparisons import holm
+from exitbench.errors import InputError
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run
+
+NOISE = 1e-9
+"""Numbers closer than this are the same: two ways of adding up the same samples."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One reading of one signal in both runs, sample by sample; signals as the suites write them."""
+
+    cache: str
+    protocol: str
+    signal_a: str
+    signal_b: str
+    at: str
+    samples: int
+    accuracy_a: float
+    accuracy_b: float
+    speed_up_a: float
+    speed_up_b: float
+    only_a_right: int
+    only_b_right: int
+    earlier_in_a: int
+    earlier_in_b: int
+    p_right: float
+    p_exit: float
+    p_right_adjusted: float = math.nan
+    p_exit_adjusted: float = math.nan
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.only_a_right or self.only_b_right or self.earlier_in_a or self.earlier_in_b)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A number that is not the same in both runs and has no paired test; None where a run has no value."""
+
+    cache: str
+    protocol: str
+    signal_a: str
+    signal_b: str
+    at: str
+    layer: int | None
+    decisions: str
+    measure: str
+    a: float | None
+    b: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs side by side: readings in pairs, other numbers that moved, and what only one of them has."""
+
+    run_a: str
+    run_b: str
+    paired: tuple[Paired, ...]
+    moved: tuple[Moved, ...]
+    same: int
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing differs in what both runs have, and neither has anything else."""
+        return not (self.moved or self.only_a or self.only_b or any(one.differs for one in self.paired))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, with null for what is not a number."""
+        record = asdict(self) | {"identical": self.identical}
+        for one in (*record["paired"], *record["moved"]):
+            for name, value in one.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    one[name] = None
+        return record
+
+
+def compare_runs(path_a: Path, path_b: Path) -> Comparison:
+    """Compare two runs; raises InputError when they share no cache or a shared cache differs in its hash."""
+    a, b = Run(path_a), Run(path_b)
+    shared = shared_caches(a, b)
+    entries = list(shared_entries(a, b))
+    if not entries:
+        raise InputError(f"{path_a} and {path_b} have no signal in common")
+    protocols = [one for one in a.protocols if one in b.protocols]
+    paired = list(paired_readings(a, b, shared, protocols, entries))
+    moved: list[Moved] = []
+    same = 0
+    for first, second in entries:
+        for found in other_numbers(a, b, shared, protocols, first, second):
+            if found is None:
+                same += 1
+            else:
+                moved.append(found)
+    return Comparison(
+        path_a.name, path_b.name, tuple(adjusted(paired)), tuple(moved), same,
+        tuple(only_in(a, b, {first for first, _ in entries})), tuple(only_in(b, a, {second for _, second in entries})),
+    )  # fmt: skip
+
+
+def shared_caches(a: Run, b: Run) -> list[CacheFacts]:
+    """The caches that both runs are over; each must be the same to the byte."""
+    known = b.record["caches"]
+    shared = [cache for cache in a.caches if cache.name in known]
+    for cache in shared:
+        hashes = [run.record["caches"][cache.name]["manifest_sha256"] for run in (a, b)]
+        if hashes[0] != hashes[1]:
+            raise InputError(
+                f"the runs are over different caches named {cache.name}: manifest {hashes[0][:12]} in {a.path}, "
+                f"{hashes[1][:12]} in {b.path}"
+            )
+    if not shared:
+        raise InputError(f"{a.path} and {b.path} have no cache in common")
+    return shared
+
+
+def shared_entries(a: Run, b: Run) -> Iterator[tuple[Entry, Entry]]:
+    """Entries that belong together: the same signal and parameters, else the only two left of one signal."""
+    known = {(entry.signal, entry.parameters): entry for entry in b.entries}
+    ours = {(entry.signal, entry.parameters) for entry in a.entries}
+    for entry in a.entries:
+        if (entry.signal, entry.parameters) in known:
+            yield entry, known[entry.signal, entry.parameters]
+            continue
+        left_a = [one for one in a.entries if one.signal == entry.signal and (one.signal, one.parameters) not in known]
+        left_b = [one for one in b.entries if one.signal == entry.signal and (one.signal, one.parameters) not in ours]
+        if len(left_a) == len(left_b) == 1:
+            yield entry, left_b[0]
+
+
+def only_in(run: Run, other: Run, entries: set[Entry]) -> list[str]:
+    """What the other run has nothing to compare with, in words."""
+    found = [f"cache {cache.name}" for cache in run.caches if cache.name not in other.record["caches"]]
+    found += [f"signal {entry.text}" for entry in run.entries if entry not in entries]
+    return found + [f"protocol {one}" for one in run.protocols if one not in other.protocols]
+
+
+def samples_by_reading(run: Run) -> dict[tuple[Any, ...], pd.DataFrame]:
+    """``samples.parquet`` by cache, protocol, signal, parameters and reading, rows in the order of their ids."""
+    columns = ["cache", "protocol", "signal", "parameters", "at"]
+    frame = run.files.table("samples")
+    return {key: part.sort_values("id") for key, part in frame.groupby(columns, sort=False) if isinstance(key, tuple)}
+
+
+def paired_readings(
+    a: Run, b: Run, caches: list[CacheFacts], protocols: list[str], entries: list[tuple[Entry, Entry]]
+) -> Iterator[Paired]:
+    """Every reading that both runs have samples of."""
+    samples_a, samples_b = samples_by_reading(a), samples_by_reading(b)
+    readings = list(dict.fromkeys(key[4] for key in samples_a))
+    for cache in caches:
+        for protocol in protocols:
+            for first, second in entries:
+                for at in readings:
+                    one = samples_a.get((cache.name, protocol, first.signal, first.parameters, at))
+                    two = samples_b.get((cache.name, protocol, second.signal, second.parameters, at))
+                    if one is not None and two is not None:
+                        place = (cache.name, protocol, first.text, second.text, at)
+                        yield paired(place, one, two, cache.layers)
+
+
+def paired(place: tuple[str, str, str, str, str], a: pd.DataFrame, b: pd.DataFrame, depth: int) -> Paired:
+    """One reading in pairs; both frames in the order of their ids."""
+    if not np.array_equal(a["id"].to_numpy(), b["id"].to_numpy()):
+        raise InputError(f"the runs hold different samples of {place[0]} at {place[-1]}")
+    right_a, right_b = a["right"].to_numpy(dtype=bool), b["right"].to_numpy(dtype=bool)
+    exit_a, exit_b = a["exit_layer"].to_numpy(), b["exit_layer"].to_numpy()
+    only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
+    earlier_a, earlier_b = int((exit_a < exit_b).sum()), int((exit_b < exit_a).sum())
+    return Paired(
+        *place, len(a), 100 * float(right_a.mean()), 100 * float(right_b.mean()), depth / float(exit_a.mean()),
+        depth / float(exit_b.mean()), only_a, only_b, earlier_a, earlier_b, sign_test(only_a, only_b),
+        sign_test(earlier_a, earlier_b),
+    )  # fmt: skip
+
+
+def sign_test(first: int, second: int) -> float:
+    """The exact two-sided sign test of two counts, which on discordant answers is McNemar's exact test.
+
+    >>> sign_test(0, 0), sign_test(1, 0), sign_test(0, 6)
+    (1.0, 1.0, 0.03125)
+    """
+    return 1.0 if first + second == 0 else float(binomtest(first, first + second).pvalue)
+
+
+def adjusted(paired: list[Paired]) -> list[Paired]:
+    """The readings with p-values adjusted over all of them, answers and exits apart."""
+    right, exits = holm([one.p_right for one in paired]), holm([one.p_exit for one in paired])
+    return [
+        Paired(**{**asdict(one), "p_right_adjusted": float(p), "p_exit_adjusted": float(q)})
+        for one, p, q in zip(paired, right, exits, strict=True)
+    ]
+
+
+def other_numbers(
+    a: Run, b: Run, caches: list[CacheFacts], protocols: list[str], first: Entry, second: Entry
+) -> Iterator[Moved | None]:
+    """Numbers of one entry that no samples are kept of: None for each that is the same, :class:`Moved` otherwise."""
+    names = {cache.name for cache in caches}
+    comparable_areas = {(one.signal, one.parameters) for one in a.entries} == {
+        (one.signal, one.parameters) for one in b.entries
+    }  # an area is over the costs that all signals of its own run reach
+
+    def of(run: Run, entry: Entry) -> dict[tuple[Any, ...], Row]:
+        return {
+            (row.cache, row.protocol, row.at, row.layer, row.decisions, row.measure): row
+            for row in run.rows.values()
+            if (row.signal, row.parameters) == (entry.signal, entry.parameters) and row.cache in names
+            and row.protocol in protocols and row.signal not in BOUNDS and is_unpaired(row)
+            and (row.measure != "area" or comparable_areas)
+        }  # fmt: skip
+
+    rows_a, rows_b = of(a, first), of(b, second)
+    for key in dict.fromkeys((*rows_a, *rows_b)):
+        x, y = (value_of(rows.get(key)) for rows in (rows_a, rows_b))
+        if x == y or (x is not None and y is not None and abs(x - y) <= NOISE * max(abs(x), abs(y), 1.0)):
+            yield None
+        else:
+            cache, protocol, at, layer, decisions, measure = key
+            yield Moved(cache, protocol, first.text, second.text, at, layer, decisions, measure, x, y)
+
+
+def is_unpaired(row: Row) -> bool:
+    """Whether a number is not one of those that :func:`paired` compares sample by sample."""
+    kept = row.at.startswith(("speed_up=", "loss=")) and not row.decisions
+    return not (kept and row.measure in ("accuracy", "speed_up", "max_speed_up"))
+
+
+def value_of(row: Row | None) -> float | None:
+    """A row's number, None where there is none."""
+    return None if row is None or math.isnan(row.value) else row.value

@@ -1,0 +1,1 @@
+"""Figures: which a run has, and how they are drawn."""

@@ -1,0 +1,114 @@
+"""What all figures share: what one is named by, the entries' looks, and legends that stay off the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.lines import Line2D
+
+from exitbench.reports.figures.style import line_style, marker, shades, shortened
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run
+
+MOST_BANDS = 12
+"""With more signals than this, their bands would be one dark field; the tables have the intervals."""
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """Plain values that name a figure: its kind, protocol, and a cache or the number of a group and an entry."""
+
+    kind: str
+    protocol: str
+    cache: str = ""
+    group: int = 0
+    entry: int = 0
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one entry is drawn."""
+
+    entry: Entry
+    label: str
+    colour: str
+    marker: str
+    line: Any
+    shift: float = 0.0
+    """Points by which its markers move aside, so that identical entries can all be seen."""
+
+    @property
+    def size(self) -> float:
+        """The marker's size; a star of equal size looks smaller than a square."""
+        return 10.0 if self.marker == "*" else 7.0
+
+
+def looks_of(run: Run, cache: CacheFacts | None = None, protocol: str = "") -> list[Look]:
+    """The look of every entry; entries that agree in every number share a line in alternating dashes."""
+    seen: dict[str, int] = {}
+    tints = {entry.signal: shades(entry.signal, sum(one.signal == entry.signal for one in run.entries))
+             for entry in run.entries}  # fmt: skip
+    twins: dict[tuple[str, str], tuple[int, int]] = {}
+    for one in run.identical:
+        if cache is not None and one.cache == cache and one.protocol == protocol:
+            twins |= {member: (number, len(one.members)) for number, member in enumerate(one.members)}
+    looks = []
+    for entry in run.entries:
+        repeat = seen.get(entry.signal, 0)
+        seen[entry.signal] = repeat + 1
+        line: Any = line_style(repeat)
+        shift = 0.0
+        if (entry.signal, entry.parameters) in twins:
+            number, count = twins[entry.signal, entry.parameters]
+            line = (number * 4, (4, 4 * (count - 1)))
+            shift = 7.0 * (number - (count - 1) / 2)
+        label = shortened(run.label(entry.signal, entry.parameters))
+        looks.append(Look(entry, label, tints[entry.signal][repeat], marker(entry.signal), line, shift))
+    return looks
+
+
+def cache_of(run: Run, spec: FigureSpec) -> CacheFacts:
+    """The cache a figure is of."""
+    return next(cache for cache in run.caches if cache.name == spec.cache)
+
+
+def of_entry(frame: pd.DataFrame, entry: Entry) -> pd.DataFrame:
+    """The rows of one entry."""
+    return frame[(frame["signal"] == entry.signal) & (frame["parameters"] == entry.parameters)]
+
+
+def of_place(frame: pd.DataFrame, cache: str, protocol: str) -> pd.DataFrame:
+    """The rows of one cache under one protocol."""
+    return frame[(frame["cache"] == cache) & (frame["protocol"] == protocol)]
+
+
+def handles_of(looks: Sequence[Look], *, lines: bool = True) -> list[Line2D]:
+    """Entries of a legend: colour and marker together."""
+    return [
+        Line2D([], [], color=look.colour, marker=look.marker, linestyle="-" if lines else "none",
+               markersize=0.85 * look.size, markeredgecolor="white", markeredgewidth=0.4, label=look.label)
+        for look in looks
+    ]  # fmt: skip
+
+
+def legend_beside(drawing: Drawing, handles: Sequence[Line2D]) -> None:
+    """A legend to the right of all panels; the figure grows when it needs more columns than one."""
+    width, height = drawing.get_size_inches()
+    rows = max(int((height - 0.3) / 0.19), 1)
+    columns = 1 + (len(handles) - 1) // rows
+    drawing.set_size_inches(width + 1.9 * (columns - 1), height)
+    drawing.legend(handles=list(handles), loc="outside right upper", ncols=columns, handlelength=2.2)
+
+
+def legend_above(drawing: Drawing, handles: Sequence[Line2D], columns: int) -> None:
+    """A legend over all panels."""
+    drawing.legend(handles=list(handles), loc="outside upper left", ncols=columns)
+
+
+def grid(axes: Axes) -> None:
+    """A faint grid behind the data."""
+    axes.grid(visible=True, color="#e4e4e4", linewidth=0.6)

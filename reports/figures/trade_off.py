@@ -1,0 +1,194 @@
+"""Figures of scores: the trade-off against speed-up, and what the value of a parameter changes."""
+
+from __future__ import annotations
+
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
+
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.vocabulary import BOUNDS
+from exitbench.reports.figures.looks import (
+    MOST_BANDS,
+    FigureSpec,
+    Look,
+    cache_of,
+    grid,
+    handles_of,
+    legend_above,
+    legend_beside,
+    looks_of,
+    of_entry,
+    of_place,
+)
+from exitbench.reports.figures.style import shortened
+from exitbench.reports.run_data import published
+from exitbench.reports.run_data.finished_run import CacheFacts, Run, own_measure, speed_up_at, value_text
+
+SCREEN_POINTS = 300
+"""Points of a line; more cannot be told apart on a screen."""
+
+PUBLISHED_LABELS = {published.BERT: "Published, BERT-base, test", published.ALBERT: "Published, ALBERT-base, test"}
+
+
+def score_name(cache: CacheFacts) -> str:
+    """The task's score, for an axis."""
+    return "F1, percent" if cache.metric == "f1" else "Accuracy, percent"
+
+
+def draw_trade_off(run: Run, spec: FigureSpec) -> Drawing:
+    """Score against speed-up of every signal with its band, the bounds, and the published points."""
+    cache = cache_of(run, spec)
+    looks = looks_of(run, cache, spec.protocol)
+    curves = of_place(run.curves, cache.name, spec.protocol)
+    speeds = [float(speed) for speed in run.suite["speed_ups"]]
+    right = max(1.25 * max([*speeds, float(run.suite["primary_speed_up"])]), 2.0)
+    drawing, axes = plt.subplots(figsize=(8.2, 4.6))
+    lowest, highest = [], []
+    for look in looks:
+        mine = of_entry(curves, look.entry)
+        points = mine[(mine["kind"] == "point") & (mine["speed_up"] <= right)].sort_values("speed_up")
+        band = mine[(mine["kind"] == "band") & (mine["speed_up"] <= right)].sort_values("speed_up")
+        if points.empty:
+            continue
+        keep = np.unique(np.linspace(0, len(points) - 1, SCREEN_POINTS).astype(int))
+        axes.plot(points["speed_up"].to_numpy()[keep], points["score"].to_numpy()[keep], color=look.colour,
+                  linestyle=look.line, linewidth=1.6, zorder=3)  # fmt: skip
+        if len(looks) <= MOST_BANDS:
+            axes.fill_between(band["speed_up"], band["low"], band["high"], color=look.colour, alpha=0.08, linewidth=0)
+        lowest.append(float(points["score"].min()))
+        highest.append(float(points["score"].max()))
+        draw_readings(drawing, run, cache, spec.protocol, look, speeds)
+    handles = handles_of(looks)
+    handles += draw_bounds(axes, run, cache, spec.protocol, right)
+    published_scores = draw_published(axes, run, cache, looks, right)
+    if published_scores:
+        lowest.append(min(published_scores))
+        highest.append(max(published_scores))
+        handles.append(Line2D([], [], color="#444444", marker="o", markerfacecolor="none", linestyle="none",
+                              label=PUBLISHED_LABELS[published.score_file(cache.model)]))  # fmt: skip
+    if lowest:
+        room = max(max(highest) - min(lowest), 1.0)
+        axes.set_ylim(min(lowest) - 0.2 * room, min(max(highest) + 0.15 * room, 102))
+    axes.set_xlim(1, right)
+    axes.set_xlabel("Speed-up (layers over mean exit layer)")
+    axes.set_ylabel(score_name(cache))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
+    grid(axes)
+    axes.set_title(shortened(f"{run.task_title(cache)}, {cache.model}, {spec.protocol}", 50))
+    legend_beside(drawing, handles)
+    return drawing
+
+
+def draw_readings(
+    drawing: Drawing, run: Run, cache: CacheFacts, protocol: str, look: Look, speeds: list[float]
+) -> None:
+    """Markers where tables read the curve."""
+    axes = drawing.axes[0]
+    for speed in speeds:
+        entry = look.entry
+        found = [run.row(cache, protocol, entry.signal, entry.parameters, measure, speed_up_at(speed))
+                 for measure in ("speed_up", own_measure(cache))]  # fmt: skip
+        if all(row is not None and not math.isnan(row.value) for row in found):
+            x, y = (row.value for row in found if row is not None)
+            aside = ScaledTranslation(look.shift / 72, 0, drawing.dpi_scale_trans)
+            axes.plot([x], [y], color=look.colour, marker=look.marker, markersize=look.size, markeredgecolor="white",
+                      markeredgewidth=0.6, linestyle="none", zorder=4, transform=axes.transData + aside)  # fmt: skip
+
+
+def draw_bounds(axes: Axes, run: Run, cache: CacheFacts, protocol: str, right: float) -> list[Line2D]:
+    """The final layer, a coin, every fixed layer, and where the oracle is."""
+    handles = []
+    measure = own_measure(cache)
+    final = run.row(cache, protocol, "final", "", measure, "final")
+    if final is not None and not math.isnan(final.value):
+        axes.axhline(final.value, color="#222222", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
+        handles.append(Line2D([], [], color="#222222", linestyle=(0, (1, 2)), label="Final layer"))
+    coin = of_place(run.curves, cache.name, protocol)
+    coin = coin[(coin["signal"] == "random") & (coin["kind"] == "point") & (coin["speed_up"] <= right)]
+    if len(coin) and "random" not in {entry.signal for entry in run.entries}:
+        coin = coin.sort_values("speed_up")
+        axes.plot(coin["speed_up"], coin["score"], color="#777777", linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
+        handles.append(Line2D([], [], color="#777777", linestyle=(0, (5, 3)), label="Random"))
+    layers = [(cache.layers / layer, run.row(cache, protocol, "fixed", "", measure, "", layer))
+              for layer in range(1, cache.layers + 1)]  # fmt: skip
+    fixed = [(speed, row.value) for speed, row in layers if row is not None and speed <= right]
+    if fixed:
+        axes.plot(*zip(*fixed, strict=True), color="#999999", marker="x", markersize=5, linestyle="none", zorder=2)
+        handles.append(Line2D([], [], color="#999999", marker="x", linestyle="none", label="Fixed layer"))
+    oracle = [run.row(cache, protocol, "oracle", "", name) for name in ("speed_up", measure)]
+    if all(row is not None and not math.isnan(row.value) for row in oracle):
+        x, y = (row.value for row in oracle if row is not None)
+        axes.annotate(f"Oracle: {y:.1f} at {x:.2f}×", (1, 1), xycoords="axes fraction", xytext=(-4, -4),
+                      textcoords="offset points", ha="right", va="top", fontsize=8, color="#222222")  # fmt: skip
+    return handles
+
+
+def draw_published(axes: Axes, run: Run, cache: CacheFacts, looks: list[Look], right: float) -> list[float]:
+    """Hollow markers for the paper's figures on this task, in the signal's colour; the scores that were drawn."""
+    file = published.score_file(cache.model)
+    drawn = []
+    for look in looks:
+        figure = published.published_score(file, look.entry.title, run.task_title(cache))
+        if figure is None or figure.speed_up is None or figure.speed_up > right or look.entry.signal in BOUNDS:
+            continue
+        axes.plot([figure.speed_up], [figure.value], color=look.colour, marker=look.marker, markersize=look.size,
+                  markerfacecolor="none", markeredgewidth=1.3, linestyle="none", zorder=5)  # fmt: skip
+        drawn.append(figure.value)
+    return drawn
+
+
+def reach(row: Row) -> tuple[float, float]:
+    """How far the interval of a row reaches below and above its value; nowhere without one."""
+    if math.isnan(row.low) or math.isnan(row.high):
+        return 0.0, 0.0
+    return max(row.value - row.low, 0.0), max(row.high - row.value, 0.0)
+
+
+def draw_parameters(run: Run, spec: FigureSpec) -> Drawing:
+    """Score near the primary speed-up, and DIS at a middle layer, for each value of a grid and each task."""
+    entry, group = run.entries[spec.entry], run.groups[spec.group]
+    at = speed_up_at(float(run.suite["primary_speed_up"]))
+    drawing, panels = plt.subplots(1, 2, figsize=(8.2, 3.4))
+    unmatched = False
+    palette = sns.color_palette("colorblind", n_colors=max(len(group.caches), 1))
+    handles = []
+    for number, cache in enumerate(group.caches):
+        layer = cache.table_layers[len(cache.table_layers) // 2]
+        asked = ((own_measure(cache), at, None), ("dis", "", layer))
+        tint, sign = palette[number], "osD^vPX*hd"[number % 10]
+        for axes, (measure, where, depth) in zip(panels, asked, strict=True):
+            rows = [run.row(cache, spec.protocol, entry.signal, value, measure, where, depth) for value in entry.values]
+            there = [(place, row) for place, row in enumerate(rows) if row is not None and not math.isnan(row.value)]
+            if not there:
+                continue
+            # Side by side within a value, so that intervals of several tasks do not cover each other.
+            x = [place + 0.07 * (number - (len(group.caches) - 1) / 2) for place, _ in there]
+            y = [row.value for _, row in there]
+            spread = [reach(row) for _, row in there]
+            axes.errorbar(x, y, yerr=np.transpose(spread), color=tint, marker=sign, markersize=5, linewidth=1.2,
+                          elinewidth=0.8, capsize=2)  # fmt: skip
+            far = [number for number, (_, row) in enumerate(there) if row.status == "unmatched"]
+            axes.plot([x[one] for one in far], [y[one] for one in far], color=tint, marker=sign, markersize=5,
+                      markerfacecolor="white", linestyle="none", zorder=5)  # fmt: skip
+            unmatched = unmatched or bool(far)
+        title = shortened(f"{run.task_title(cache)} (DIS: layer {layer})")
+        handles.append(Line2D([], [], color=tint, marker=sign, label=title))
+    if unmatched:
+        handles.append(Line2D([], [], color="#444444", marker="o", markerfacecolor="white", linestyle="none",
+                              label="hollow: far from the wanted speed-up"))  # fmt: skip
+    names = [value_text(entry, value).partition("=")[2] for value in entry.values]
+    for axes, title in zip(panels, (f"Task score near {at.partition('=')[2]}×, percent", "DIS"), strict=True):
+        axes.set_xticks(range(len(names)), names)
+        axes.set_xlabel(entry.varied[0])
+        axes.set_title(title)
+        axes.set_xlim(-0.5, len(names) - 0.5)
+        grid(axes)
+    legend_above(drawing, handles, min(len(handles), 4))
+    return drawing

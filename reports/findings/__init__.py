@@ -1,0 +1,1 @@
+"""The findings of a run as one Markdown page."""

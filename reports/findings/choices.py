@@ -1,0 +1,201 @@
+"""What the choices around a signal change: the value of CAP's parameter, and the protocol that chooses."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from exitbench.benchmarks.results.schema import Row as Result
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, own_measure, speed_up_at, value_text
+from exitbench.reports.run_data.numbers import fixed
+from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.tables.cells import plain
+from exitbench.reports.tables.table import Column, Row, Table, label
+
+USED = ("ok", "unreliable")
+"""Statuses of numbers that are compared; an unmatched reading stands at another speed-up than its neighbours."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One number of one cache for every value of a grid; a value that has none is None."""
+
+    place: str
+    where: str
+    values: tuple[Result | None, ...]
+    beside: Result | None
+    chosen: str
+
+    @property
+    def used(self) -> list[Result]:
+        return [row for row in self.values if row is not None and row.status in USED and not math.isnan(row.value)]
+
+    @property
+    def width(self) -> float:
+        """Largest less smallest value; NaN with fewer than two."""
+        values = [row.value for row in self.used]
+        return max(values) - min(values) if len(values) > 1 else math.nan
+
+    @property
+    def std_err(self) -> float:
+        """The median standard error of the single values."""
+        errors = [row.std_err for row in self.used if not math.isnan(row.std_err)]
+        return statistics.median(errors) if errors else math.nan
+
+    @property
+    def within_error(self) -> bool:
+        """Whether the whole spread is smaller than the standard error of one value."""
+        return self.width < self.std_err
+
+    def best(self, values: Sequence[str]) -> list[str]:
+        """The values, by name, that reach the highest number."""
+        top = max((row.value for row in self.used), default=math.nan)
+        return [
+            name
+            for name, row in zip(values, self.values, strict=True)
+            if row is not None and row in self.used and math.isclose(row.value, top, abs_tol=1e-9)
+        ]
+
+
+def choice_text(entry: Entry, row: Result | None) -> str:
+    """Which values of a grid the protocol chose, as the reason of a row says it."""
+    reason = "" if row is None else row.reason
+    told = next((part for part in reason.split("; ") if part.startswith("chosen: ")), "")
+    text = told.removeprefix("chosen: ")
+    for parameters in entry.values:
+        text = text.replace(parameters, value_text(entry, parameters))
+    return text or "–"
+
+
+def score_spreads(run: Run, entry: Entry, beside: Entry, protocol: str) -> list[Spread]:
+    """Task score near the primary speed-up of every value, per cache."""
+    speed_up = float(run.suite["primary_speed_up"])
+    return [
+        spread(run, cache, entry, beside, protocol, f"near {speed_up:g}×", own_measure(cache), speed_up_at(speed_up))
+        for cache in run.caches
+    ]
+
+
+def dis_spreads(run: Run, entry: Entry, beside: Entry, protocol: str) -> list[Spread]:
+    """DIS of every value, per cache and layer."""
+    return [
+        spread(run, cache, entry, beside, protocol, f"layer {layer} of {cache.layers}", "dis", "", layer)
+        for cache in run.caches
+        for layer in cache.table_layers
+    ]
+
+
+def spread(
+    run: Run,
+    cache: CacheFacts,
+    entry: Entry,
+    beside: Entry,
+    protocol: str,
+    where: str,
+    measure: str,
+    at: str,
+    layer: int | None = None,
+) -> Spread:
+    """One number of every value of a grid on one cache."""
+
+    def found(signal: str, parameters: str) -> Result | None:
+        return run.row(cache, protocol, signal, parameters, measure, at, layer)
+
+    return Spread(
+        place_title(run, cache), where, tuple(found(entry.signal, one) for one in entry.values),
+        found(beside.signal, beside.parameters), choice_text(entry, found(entry.signal, entry.parameters)),
+    )  # fmt: skip
+
+
+def spread_table(run: Run, entry: Entry, beside: Entry, spreads: Sequence[Spread], what: str) -> Table:
+    """One row per spread: each value with its interval, their range, a standard error, and what was chosen."""
+    rows = []
+    for one in spreads:
+        cells = [plain(row) for row in (one.beside, *one.values)]
+        more = [label(fixed(one.width, 1)), label(fixed(one.std_err, 1)), label(one.chosen)]
+        rows.append(Row((label(one.place), label(one.where), *cells, *more), "other"))
+    name, beside_name = run.label(entry.signal, entry.parameters), run.label(beside.signal, beside.parameters)
+    values = [value_text(entry, one) for one in entry.values]
+    columns = [Column("Task"), Column("Read at"), *(Column(one, "", "value") for one in (beside_name, *values))]
+    columns += [Column("max − min", "", "value"), Column("standard error", "", "value"), Column("chosen")]
+    return Table(
+        "", f"{name} by {' and '.join(entry.varied)}: {what}", f"What does each value of {name}'s grid give?",
+        "parameters", tuple(columns), tuple(rows),
+        (f"{beside_name} stands beside for comparison and is not part of max − min. Standard error: the median of "
+         "those of the single values.",),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ProtocolChange:
+    """One entry near the primary speed-up: second protocol less first, on the caches that have a reading under both."""
+
+    entry: Entry
+    places: tuple[str, ...]
+    scores: tuple[float, ...]
+    speed_ups: tuple[float, ...]
+
+
+def protocol_changes(run: Run, first: str, second: str) -> list[ProtocolChange]:
+    """The change of every entry from the first protocol to the second."""
+    at = speed_up_at(float(run.suite["primary_speed_up"]))
+    found = []
+    for entry in run.entries:
+        places, scores, speed_ups = [], [], []
+        for cache in run.caches:
+            moved = []
+            for measure in (own_measure(cache), "speed_up"):
+                before, after = (
+                    run.row(cache, one, entry.signal, entry.parameters, measure, at) for one in (first, second)
+                )
+                if before is None or after is None or "unmatched" in (before.status, after.status):
+                    break
+                moved.append(after.value - before.value)
+            if len(moved) == 2 and not any(map(math.isnan, moved)):
+                places.append(place_title(run, cache))
+                scores.append(moved[0])
+                speed_ups.append(moved[1])
+        found.append(ProtocolChange(entry, tuple(places), tuple(scores), tuple(speed_ups)))
+    return found
+
+
+def largest(values: Sequence[float]) -> float:
+    """The value furthest from zero, with its sign; NaN without any."""
+    return max(values, key=abs, default=math.nan)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean; NaN without any value."""
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def change_table(run: Run, changes: Sequence[ProtocolChange], first: str, second: str) -> Table:
+    """One row per entry: mean and largest change of score and speed-up."""
+    rows = []
+    for one in changes:
+        moved = [signed(mean(one.scores), 2), signed(largest(one.scores), 2)]
+        where = one.places[one.scores.index(largest(one.scores))] if one.scores and largest(one.scores) else "–"
+        pace = [signed(mean(one.speed_ups), 3), signed(largest(one.speed_ups), 3)]
+        name = run.label(one.entry.signal, one.entry.parameters)
+        rows.append(Row(tuple(map(label, (name, str(len(one.places)), *moved, where, *pace))), "other"))
+    columns = [Column("Signal"), Column("caches", "", "change")]
+    columns += [Column("mean", "score", "change"), Column("largest", "score", "change"), Column("largest on", "score")]
+    columns += [Column("mean", "speed-up", "change"), Column("largest", "speed-up", "change")]
+    speed_up = f"{float(run.suite['primary_speed_up']):g}×"
+    return Table(
+        "", f"{second} less {first}, near {speed_up}",
+        "What changes when nothing is chosen on the rows that are scored?", "main", tuple(columns), tuple(rows),
+        ("Scores in points, speed-ups as ratios. Readings more than 2% away from the wanted speed-up are left out.",),
+    )  # fmt: skip
+
+
+def signed(value: float, places: int) -> str:
+    """A change with its sign, none on zero.
+
+    >>> signed(0.25, 1), signed(-0.04, 1), signed(float("nan"), 1)
+    ('+0.2', '0.0', '–')
+    """
+    text = fixed(value, places)
+    return text if text[0] in "-–" or not text.strip("0.") else f"+{text}"

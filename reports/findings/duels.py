@@ -1,0 +1,198 @@
+"""CAP against energy and against entropy: what the paired tests of a run say, question by question.
+
+Nothing is tested again here. A duel is a row of ``pairs.parquet`` turned so that CAP comes first, and its verdict is
+that of the adjusted p-value that stands in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
+from exitbench.benchmarks.run.averages import AVERAGE
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, average_measure, own_measure, speed_up_at
+from exitbench.reports.run_data.provenance import CLAIM, place_title
+from exitbench.reports.tables.cells import pair_cell
+from exitbench.reports.tables.pairs import key_of
+from exitbench.reports.tables.table import Cell, Column, Row, Table, label
+
+Verdict = Literal["better", "worse", "not distinguishable", "not compared"]
+VERDICTS: tuple[Verdict, ...] = ("better", "worse", "not distinguishable", "not compared")
+Question = tuple[str, str, str, str, int | None, str, str]
+"""What a pair is about, apart from its protocol: cache, model, split, at, layer, decisions, measure."""
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Duel:
+    """CAP against one other signal in one column of results.
+
+    ``pair`` is the row of ``pairs.parquet``, None when the two were not compared; ``sign`` is -1 when CAP is its
+    second signal. ``tests`` counts the pairs that share the column, over which p-values are adjusted.
+    """
+
+    place: str
+    where: str
+    other: Entry
+    question: Question
+    pair: dict[str, Any] | None
+    sign: int = 1
+    tests: int = 0
+
+    @property
+    def is_average(self) -> bool:
+        return not self.question[0]
+
+    @property
+    def difference(self) -> float:
+        """CAP less the other, in points; NaN when the two were not compared."""
+        return math.nan if self.pair is None else self.sign * float(self.pair["difference"])
+
+    @property
+    def std_err(self) -> float:
+        return math.nan if self.pair is None else float(self.pair["std_err"])
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether CAP is better or worse by more than chance explains, after the adjustment for many comparisons."""
+        if self.pair is None or math.isnan(self.pair["p_adjusted"]):
+            return "not compared"
+        if self.pair["p_adjusted"] >= CLAIM:
+            return "not distinguishable"
+        gain = -self.difference if self.question[-1] in LOWER_IS_BETTER else self.difference
+        return "better" if gain > 0 else "worse"
+
+    def cell(self) -> Cell:
+        """The difference with its interval and adjusted p-value; bold where CAP is better."""
+        if self.pair is None:
+            return Cell("–", status="missing", reason="unmatched, undefined or unreliable")
+        return replace(pair_cell(self.pair, key_of(self.pair), self.sign), best=self.verdict == "better")
+
+
+class Duels:
+    """All duels of one run under one protocol."""
+
+    def __init__(self, run: Run, protocol: str, cap: Entry, others: Sequence[Entry]) -> None:
+        self.run, self.protocol, self.cap, self.others = run, protocol, cap, tuple(others)
+
+    @cached_property
+    def _columns(self) -> dict[Question, dict[tuple[Name, Name], dict[str, Any]]]:
+        found: dict[Question, dict[tuple[Name, Name], dict[str, Any]]] = {}
+        for pair in self.run.pair_rows:
+            if pair["protocol"] == self.protocol:
+                names = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
+                question = (pair["cache"], pair["model"], pair["split"], pair["at"], pair["layer"],
+                            pair["decisions"], pair["measure"])  # fmt: skip
+                found.setdefault(question, {})[names] = pair
+        return found
+
+    def duel(self, place: str, where: str, other: Entry, question: Question) -> Duel:
+        """CAP against ``other`` in one column."""
+        column = self._columns.get(question, {})
+        first, second = (self.cap.signal, self.cap.parameters), (other.signal, other.parameters)
+        tests = sum(not math.isnan(pair["p_value"]) for pair in column.values())
+        if (first, second) in column:
+            return Duel(place, where, other, question, column[first, second], 1, tests)
+        return Duel(place, where, other, question, column.get((second, first)), -1, tests)
+
+    def of_cache(self, cache: CacheFacts, other: Entry, where: str, *, measure: str, at: str = "",
+                 layer: int | None = None, decisions: str = "") -> Duel:  # fmt: skip
+        """CAP against ``other`` on one cache."""
+        question = (cache.name, cache.model, cache.split, at, layer, decisions, measure)
+        return self.duel(place_title(self.run, cache), where, other, question)
+
+    def score(self, other: Entry, speed_up: float) -> list[Duel]:
+        """By task score near a speed-up: every cache, then the averages over tasks."""
+        at, where = speed_up_at(speed_up), f"near {speed_up:g}×"
+        found = [self.of_cache(cache, other, where, measure=own_measure(cache), at=at) for cache in self.run.caches]
+        for group in self.run.groups:
+            if len(group.caches) > 1:
+                question = ("", group.model, group.split, at, None, "", average_measure(group))
+                place = f"{AVERAGE} of {len(group.caches)} tasks, {self.run.group_title(group)}"
+                found.append(self.duel(place, where, other, question))
+        return found
+
+    def dis(self, other: Entry) -> list[Duel]:
+        """By DIS at the suite's layers of every cache."""
+        return [
+            self.of_cache(cache, other, f"layer {layer} of {cache.layers}", measure="dis", layer=layer)
+            for cache in self.run.caches
+            for layer in cache.table_layers
+        ]
+
+    def rates(self, other: Entry, measure: str) -> list[Duel]:
+        """By one of the two exit rates over all decisions, at the suite's speed-up for rates."""
+        speed_up = float(self.run.suite["rates_speed_up"])
+        return [
+            self.of_cache(cache, other, f"near {speed_up:g}×", measure=measure, at=speed_up_at(speed_up),
+                          decisions="all")
+            for cache in self.run.caches
+        ]  # fmt: skip
+
+
+def single(duels: Iterable[Duel]) -> list[Duel]:
+    """The duels on single caches, without those on averages."""
+    return [duel for duel in duels if not duel.is_average]
+
+
+def tally(duels: Iterable[Duel]) -> dict[Verdict, int]:
+    """How often each verdict falls, in the order of :data:`VERDICTS`."""
+    counts = Counter(duel.verdict for duel in duels)
+    return {verdict: counts[verdict] for verdict in VERDICTS}
+
+
+def tally_text(duels: Sequence[Duel]) -> str:
+    """How often CAP is better and worse, in words; comparisons that could not be made are told only if there are any.
+
+    >>> tally_text([])
+    'better on 0, worse on 0 and not distinguishable on 0 of 0'
+    """
+    counts = tally(duels)
+    text = (
+        f"better on {counts['better']}, worse on {counts['worse']} and not distinguishable on "
+        f"{counts['not distinguishable']} of {len(duels)}"
+    )
+    return f"{text} ({counts['not compared']} could not be compared)" if counts["not compared"] else text
+
+
+def duel_table(duels: Sequence[Duel], cap: str, other: str, what: str) -> Table:
+    """One row per duel: where, the difference, the verdict."""
+    rows = [Row((label(one.place), label(one.where), one.cell(), label(one.verdict)), "other") for one in duels]
+    columns = (Column("Task"), Column("Read at"), Column(f"{cap} less {other}", "", "difference"), Column("Verdict"))
+    question = f"Is {cap} better than {other} by more than chance explains?"
+    return Table("", f"{what}: {cap} less {other}", question, "pairs", columns, tuple(rows))
+
+
+def tally_table(rows: Sequence[tuple[str, Sequence[Sequence[Duel]]]], cap: str, others: Sequence[str]) -> Table:
+    """How often CAP is better, worse and not distinguishable: one row per question, one group of columns per other."""
+    shown = []
+    for what, by_other in rows:
+        counts = [str(tally(single(duels))[verdict]) for duels in by_other for verdict in VERDICTS[:3]]
+        shown.append(Row(tuple(map(label, (what, str(len(single(by_other[0]))), *counts))), "other"))
+    columns = [Column("By"), Column("comparisons", "", "wins")]
+    columns += [Column(verdict, f"against {other}", "wins") for other in others for verdict in VERDICTS[:3]]
+    note = "Comparisons are caches, for DIS pairs of cache and layer; averages over tasks are not counted."
+    question = f"On how many caches is {cap} better, on how many worse?"
+    return Table("", "How often", question, "pairs", tuple(columns), tuple(shown), (note,))
+
+
+def rates_table(rates: Sequence[tuple[Sequence[Duel], Sequence[Duel]]], cap: str, speed_up: str) -> Table:
+    """One row per cache and opponent: the differences of the premature and of the delayed rate, with their verdicts."""
+    rows = [
+        Row((label(one.place), label(one.other.title), one.cell(), label(one.verdict), two.cell(), label(two.verdict)),
+            "other")
+        for premature, delayed in rates for one, two in zip(premature, delayed, strict=True)
+    ]  # fmt: skip
+    columns = [Column("Task"), Column("against")]
+    for what in ("premature", "delayed"):
+        columns += [Column("difference", what, "difference"), Column("verdict", what)]
+    return Table(
+        "", f"Premature and delayed exiting rates near {speed_up}: {cap} less the other",
+        f"Does {cap} leave less often on wrong answers, and stay less often on right ones?", "rates",
+        tuple(columns), tuple(rows), ("All decisions, in percent of them; lower is better for both rates.",),
+    )  # fmt: skip

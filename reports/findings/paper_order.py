@@ -1,0 +1,241 @@
+"""The order of the signals on some caches, and the order in which the paper's tables put them.
+
+An order is made of point values: it tells who stands above whom, not whether that could be chance. The values are
+means over the tasks of one model; the paper's are means over the same tasks, of the signals that its tables hold.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.stats import kendalltau
+
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Group, Run, own_measure, speed_up_at
+from exitbench.reports.run_data.numbers import fixed
+from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.published import published_dis, published_score, score_file
+from exitbench.reports.tables.table import Column, Row, Table, label
+
+Appearance = Literal["appears", "appears in part", "does not appear", "cannot be looked for"]
+MOST_PAIRS = 0.75
+"""The share of pairs of signals that must stand as in the paper for its order to appear."""
+PUBLISHED_DEPTH = 12
+"""The published DIS table names layers of networks this deep."""
+SAME = 9
+"""Values that agree in so many decimals are tied."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Values of some signals by title, ours and the paper's; ``over`` counts what each of our values is the mean of.
+
+    ``stood_in`` counts unmatched readings whose place the expected value at exactly the wanted speed-up took.
+    """
+
+    ours: Mapping[str, float]
+    paper: Mapping[str, float]
+    over: int
+    stood_in: int = 0
+
+    @property
+    def shared(self) -> list[str]:
+        """The signals that both orders hold."""
+        return [name for name in self.ours if name in self.paper]
+
+    def pairs(self) -> tuple[int, int]:
+        """How many pairs of shared signals stand in the paper's order, of how many that both tell apart."""
+        same = total = 0
+        for first, second in itertools.combinations(self.shared, 2):
+            ours = round(self.ours[first] - self.ours[second], SAME)
+            paper = round(self.paper[first] - self.paper[second], SAME)
+            if ours and paper:
+                total += 1
+                same += (ours > 0) == (paper > 0)
+        return same, total
+
+    def tau(self) -> float:
+        """Kendall's rank correlation (tau-b) of the two orders; NaN with fewer than two shared signals."""
+        names = self.shared
+        if len(names) < 2:
+            return math.nan
+        found = kendalltau([round(self.ours[one], SAME) for one in names], [self.paper[one] for one in names])
+        return float(found.statistic)
+
+    def first(self, name: str) -> bool:
+        """Whether this signal stands above all others that both orders hold."""
+        return name in self.shared and rank({one: self.ours[one] for one in self.shared}, name) == (1, False)
+
+    def appears(self, name: str) -> Appearance:
+        """Whether the paper's order appears: ``name`` alone on top, and most pairs of signals as in the paper."""
+        same, total = self.pairs()
+        if name not in self.shared or not total:
+            return "cannot be looked for"
+        met = self.first(name) + (same >= MOST_PAIRS * total)
+        return "appears" if met == 2 else "appears in part" if met else "does not appear"
+
+
+def rank(values: Mapping[str, float], name: str) -> tuple[int, bool]:
+    """The rank of a name from 1 at the highest value, and whether it shares it.
+
+    >>> rank({"a": 2.0, "b": 3.0, "c": 2.0}, "a")
+    (2, True)
+    """
+    mine = round(values[name], SAME)
+    others = [round(value, SAME) for one, value in values.items() if one != name]
+    return 1 + sum(value > mine for value in others), mine in others
+
+
+def rank_text(values: Mapping[str, float], name: str) -> str:
+    """The rank as it is printed, with a sign before a shared one."""
+    if name not in values:
+        return "–"
+    place, shared = rank(values, name)
+    return f"={place}" if shared else str(place)
+
+
+def titles_of(run: Run) -> list[tuple[Entry, str]]:
+    """The entries that have a title of their own: what the published tables know a signal by."""
+    titles = [entry.title for entry in run.entries]
+    return [(entry, entry.title) for entry in run.entries if titles.count(entry.title) == 1]
+
+
+def score_reading(run: Run, cache: CacheFacts, protocol: str, entry: Entry, at: str) -> tuple[float, bool]:
+    """The score near a speed-up, or in place of an unmatched one the value at exactly it; whether that was needed."""
+    measure = own_measure(cache)
+    row = run.row(cache, protocol, entry.signal, entry.parameters, measure, at)
+    if row is not None and row.status in ("ok", "unreliable"):
+        return row.value, False
+    exact = run.row(cache, protocol, entry.signal, entry.parameters, measure, at, None, "randomised")
+    return (math.nan, False) if exact is None else (exact.value, True)
+
+
+def score_order(run: Run, caches: Sequence[CacheFacts], protocol: str) -> Order:
+    """The order by mean task score near the primary speed-up; the paper's is for about twice the speed."""
+    speed_up = float(run.suite["primary_speed_up"])
+    ours, paper, stood_in = {}, {}, 0
+    for entry, title in titles_of(run):
+        found = [score_reading(run, cache, protocol, entry, speed_up_at(speed_up)) for cache in caches]
+        if found and not any(math.isnan(value) for value, _ in found):
+            ours[title] = math.fsum(value for value, _ in found) / len(found)
+            stood_in += sum(exact for _, exact in found)
+        figures = [published_score(score_file(cache.model), title, run.task_title(cache)) for cache in caches]
+        printed = [one.value for one in figures if one is not None]
+        if speed_up == 2 and caches and len(printed) == len(caches):
+            paper[title] = math.fsum(printed) / len(printed)
+    return Order(ours, paper, len(caches), stood_in)
+
+
+def dis_order(run: Run, caches: Sequence[CacheFacts], protocol: str) -> Order:
+    """The order by mean DIS over the suite's layers at which every signal has one."""
+    entries = titles_of(run)
+    ours: dict[str, list[float]] = {title: [] for _, title in entries}
+    paper: dict[str, list[float]] = {title: [] for _, title in entries}
+    over = 0
+    for cache in caches:
+        for layer in cache.table_layers:
+            rows = [run.row(cache, protocol, one.signal, one.parameters, "dis", "", layer) for one, _ in entries]
+            values = [math.nan if row is None else row.value for row in rows]
+            if any(math.isnan(value) for value in values):
+                continue
+            over += 1
+            for (_, title), value in zip(entries, values, strict=True):
+                ours[title].append(value)
+                figure = published_dis(title, run.task_title(cache), layer) if cache.layers == PUBLISHED_DEPTH else None
+                if figure is not None:
+                    paper[title].append(figure.value)
+    known = max((len(values) for values in paper.values()), default=0)
+    return Order(
+        {title: math.fsum(values) / len(values) for title, values in ours.items() if values},
+        {title: math.fsum(values) / len(values) for title, values in paper.items() if known and len(values) == known},
+        over,
+    )
+
+
+def published_part(run: Run, group: Group) -> tuple[CacheFacts, ...]:
+    """The caches of a group whose task and layers the published DIS table has."""
+    return tuple(
+        cache
+        for cache in group.caches
+        if cache.layers == PUBLISHED_DEPTH
+        and all(published_dis("CAP", run.task_title(cache), layer) for layer in cache.table_layers)
+    )
+
+
+@dataclass(frozen=True)
+class GroupOrders:
+    """Both orders of one model: by score over all its tasks, by DIS over those the paper has DIS for, else over all."""
+
+    title: str
+    tasks: tuple[str, ...]
+    dis_tasks: tuple[str, ...]
+    score: Order
+    dis: Order
+
+
+def group_orders(run: Run, protocol: str) -> list[GroupOrders]:
+    """The orders of every model and split of a run."""
+    found = []
+    for group in run.groups:
+        ranked = published_part(run, group) or group.caches
+        found.append(
+            GroupOrders(
+                run.group_title(group),
+                tuple(run.task_title(cache) for cache in group.caches),
+                tuple(run.task_title(cache) for cache in ranked),
+                score_order(run, group.caches, protocol),
+                dis_order(run, ranked, protocol),
+            )
+        )
+    return found
+
+
+def order_table(order: Order, title: str, tasks: str) -> Table:
+    """One row per signal, the best first: our mean and rank, the paper's mean and rank."""
+    rows = []
+    for name in sorted(order.ours, key=lambda name: -order.ours[name]):
+        cells = [
+            label(text)
+            for values in (order.ours, order.paper)
+            for text in (fixed(values.get(name, math.nan), 1), rank_text(values, name))
+        ]
+        rows.append(Row((label(name), *cells), "other"))
+    columns = [Column("Signal"), *(Column(one, "", "rank") for one in ("here", "rank", "paper", "rank in the paper"))]
+    notes = [f"Means over {tasks}. = shares the rank; – is not in the paper's table."]
+    if order.stood_in:
+        notes.append(
+            f"{order.stood_in} of the readings were more than 2% away from the wanted speed-up; in their place stands "
+            "the expected value at exactly it."
+        )
+    return Table("", title, "Who stands above whom, here and in the paper?", "main", tuple(columns), tuple(rows),
+                 tuple(notes))  # fmt: skip
+
+
+def agreement_table(run: Run, protocol: str, cap: Entry) -> Table:
+    """One row per cache: the rank of CAP and how many pairs of signals stand as in the paper, by score and by DIS."""
+    rows = []
+    for cache in run.caches:
+        cells = []
+        for order in (score_order(run, [cache], protocol), dis_order(run, [cache], protocol)):
+            same, total = order.pairs()
+            here = rank_text(order.ours, cap.title)
+            cells += [
+                label(f"{here} of {len(order.ours)}" if here != "–" else here),
+                label(rank_text(order.paper, cap.title)),
+                label(f"{same} of {total}" if total else "–"),
+                label(fixed(order.tau(), 2)),
+            ]
+        rows.append(Row((label(place_title(run, cache)), *cells), "other"))
+    columns = [Column("Task")]
+    for heading in ("score", "DIS"):
+        names = (f"rank of {cap.title}", "in the paper", "pairs as in the paper", "Kendall's tau")
+        columns += [Column(name, heading, "rank") for name in names]
+    return Table(
+        "", "Task by task", f"Does {cap.title} come first, and do the others follow in the paper's order?", "main",
+        tuple(columns), tuple(rows),
+        ("Pairs of signals that the paper's table holds too and that neither order ties; ranks of DIS by its mean over "
+         "the layers at which every signal has one. – the paper has no such figures.",),
+    )  # fmt: skip

@@ -1,0 +1,73 @@
+"""How large a difference the rows of a cache could have shown at all, beside the differences that the paper reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from scipy.stats import norm
+
+from exitbench.reports.findings.choices import signed
+from exitbench.reports.findings.duels import Duel
+from exitbench.reports.findings.paper_order import PUBLISHED_DEPTH
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run
+from exitbench.reports.run_data.numbers import fixed
+from exitbench.reports.run_data.provenance import CLAIM, place_title
+from exitbench.reports.run_data.published import published_dis, published_score, score_file
+from exitbench.reports.tables.table import Column, Row, Table, label
+
+POWER = 0.8
+"""The chance of claiming a true difference that is asked for."""
+
+
+def claimable(std_err: float, tests: int) -> float:
+    """The smallest true difference that is claimed four times in five, as the largest of ``tests`` comparisons.
+
+    Holm's method holds the smallest p-value of a column against ``CLAIM / tests``; NaN without a standard error.
+    """
+    if not std_err > 0 or tests < 1:
+        return math.nan
+    return float(norm.ppf(1 - CLAIM / (2 * tests)) + norm.ppf(POWER)) * std_err
+
+
+def published_difference(run: Run, cache: CacheFacts, cap: Entry, other: Entry) -> float:
+    """CAP less another signal in the paper's main table; NaN where it has not both."""
+    file, task = score_file(cache.model), run.task_title(cache)
+    figures = [published_score(file, entry.title, task) for entry in (cap, other)]
+    values = [one.value for one in figures if one is not None]
+    return values[0] - values[1] if len(values) == 2 else math.nan
+
+
+def published_dis_difference(run: Run, cache: CacheFacts, layer: int, cap: Entry, other: Entry) -> float:
+    """CAP less another signal in the paper's DIS table; NaN where it has not both, or at another depth."""
+    if cache.layers != PUBLISHED_DEPTH:
+        return math.nan
+    figures = [published_dis(entry.title, run.task_title(cache), layer) for entry in (cap, other)]
+    values = [one.value for one in figures if one is not None]
+    return values[0] - values[1] if len(values) == 2 else math.nan
+
+
+def power_table(run: Run, cap: Entry, others: Sequence[tuple[Entry, Sequence[Duel]]]) -> Table:
+    """One row per cache: rows, and for each opponent the difference found, the one it takes, and the paper's."""
+    rows = []
+    for number, cache in enumerate(run.caches):
+        cells = [label(place_title(run, cache)), label(f"{cache.rows:,}")]
+        for other, duels in others:
+            duel = duels[number]
+            cells += [
+                label(signed(duel.difference, 1)),
+                label(fixed(claimable(duel.std_err, duel.tests), 1)),
+                label(signed(published_difference(run, cache, cap, other), 1)),
+            ]
+        rows.append(Row(tuple(cells), "other"))
+    columns = [Column("Task"), Column("rows", "", "n")]
+    for other, _ in others:
+        heading = f"{cap.title} less {other.title}"
+        columns += [Column(one, heading, "difference") for one in ("found", "could be shown", "in the paper")]
+    speed_up = f"{float(run.suite['primary_speed_up']):g}×"
+    return Table(
+        "", f"What the rows could show, by score near {speed_up}", "How large would a difference have to be?", "pairs",
+        tuple(columns), tuple(rows),
+        (f"Could be shown: the smallest true difference, in points, that the adjusted test claims in {POWER:.0%} of "
+         "cases, from the standard error of the difference found. – no difference or no figure in the paper.",),
+    )  # fmt: skip

@@ -1,0 +1,245 @@
+"""The sentences of the findings: each is put together from counted and measured facts, and says what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from exitbench.reports.findings.choices import ProtocolChange, Spread, largest, mean, signed
+from exitbench.reports.findings.duels import Duel, single, tally, tally_text
+from exitbench.reports.findings.paper_order import GroupOrders, Order, rank
+from exitbench.reports.findings.power import claimable
+from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.identical import Identical
+from exitbench.reports.run_data.numbers import fixed
+from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.sentences import listed, named
+
+Leaders = Mapping[str, tuple[str, ...]]
+"""Place to the names that share the highest score there."""
+
+
+def counted(number: int, what: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "cache"), counted(3, "cache")
+    ('1 cache', '3 caches')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def span(values: Sequence[float], places: int = 1) -> str:
+    """The smallest and largest of some values; only one where they print alike.
+
+    >>> span([0.2, 1.41]), span([0.5]), span([-0.3, 0.2])
+    ('0.2 to 1.4', '0.5', '-0.3 to 0.2')
+    """
+    low, high = fixed(min(values), places), fixed(max(values), places)
+    return low if low == high else f"{low} to {high}"
+
+
+def scope_sentence(run: Run, protocol: str) -> str:
+    """What the page is about."""
+    parts = [
+        f"{named(run.group_title(group))} on {', '.join(named(run.task_title(cache)) for cache in group.caches)}"
+        for group in run.groups
+    ]
+    rows = span([float(cache.rows) for cache in run.caches], 0)
+    return (
+        f"This is about {counted(len(run.caches), 'cache')} ({'; '.join(parts)}) of {rows} rows; intervals read off "
+        f"curves come from {run.suite['resamples']} resamples; where no protocol is named it is {protocol}."
+    )
+
+
+def headline_sentence(cap: str, duels: Sequence[tuple[str, Sequence[Duel]]]) -> str:
+    """The shortest answer: whether CAP is shown to differ from each of the others anywhere, and which way."""
+    parts = []
+    for name, found in duels:
+        counts, total = tally(single(found)), len(single(found))
+        better, worse = counts["better"], counts["worse"]
+        if better and worse:
+            parts.append(f"shown to be better than {name} in {better} and worse in {worse} of {total} comparisons")
+        elif better or worse:
+            word, other = ("better", "worse") if better else ("worse", "better")
+            parts.append(f"shown to be {word} than {name} in {better or worse} of {total} comparisons, {other} in none")
+        else:
+            parts.append(f"not shown to differ from {name} in any of {total} comparisons")
+    return f"By task score and by DIS, {cap} is {'; it is '.join(parts)}."
+
+
+def contest_sentence(
+    what: str, columns: str, cap: str, places: tuple[int, int, int], duels: Sequence[tuple[str, Sequence[Duel]]]
+) -> str:
+    """How often CAP comes first, and how it stands against each of the others.
+
+    ``places`` counts where it has the highest value, where it is not shown to be worse, and of how many.
+    """
+    best, level, total = places
+    against = "; ".join(f"against {name} it is {tally_text(single(found))}" for name, found in duels)
+    return (
+        f"By {what}, {cap} has the highest value, alone or shared, on {best} of {total} {columns}, and is not shown to "
+        f"be worse than the best on {level}; {against}."
+    )
+
+
+def rank_words(values: Mapping[str, float], name: str) -> str:
+    """The rank of a name in words.
+
+    >>> rank_words({"a": 1.0, "b": 2.0}, "a"), rank_words({"a": 1.0, "b": 1.0}, "a")
+    ('number 2 of 2', 'number 1 of 2, shared')
+    """
+    place, shared = rank(values, name)
+    return f"number {place} of {len(values)}{', shared' if shared else ''}"
+
+
+def order_part(order: Order, cap: str, what: str) -> str:
+    """One order against the paper's, in words."""
+    same, total = order.pairs()
+    ours, paper = ({name: values[name] for name in order.shared} for values in (order.ours, order.paper))
+    return (
+        f"by {what}, {cap} is {rank_words(ours, cap)} (in the paper {rank_words(paper, cap)}) and {same} of {total} "
+        f"pairs of signals stand as in the paper (Kendall's tau {fixed(order.tau(), 2)})"
+    )
+
+
+def order_sentences(groups: Sequence[GroupOrders], cap: str) -> list[str]:
+    """Whether the paper's order of the signals appears on these networks, then one sentence per network and measure."""
+    orders = [(group, order, what) for group in groups for order, what in ((group.score, "score"), (group.dis, "DIS"))]
+    known = [(one, order, what) for one, order, what in orders if order.appears(cap) != "cannot be looked for"]
+    if not known:
+        return ["The paper has no figures for these tasks, so its order of the signals cannot be looked for."]
+    found = {order.appears(cap) for _, order, _ in known}
+    whole = found.pop() if len(found) == 1 else "appears in part"
+    where = ", ".join(f"by {what} with {named(group.title)} it {order.appears(cap)}" for group, order, what in known)
+    return [
+        f"The paper's order of the signals {whole} on these networks: {where}.",
+        *(f"With {named(group.title)}, {order_part(order, cap, what)}." for group, order, what in known),
+    ]
+
+
+def above(differences: Sequence[float]) -> int:
+    """How many differences are above zero by more than rounding."""
+    return sum(value > 1e-9 for value in differences)
+
+
+def paper_sentence(
+    what: str, cap: str, other: str, published: Sequence[float], found: Sequence[float], units: tuple[str, str]
+) -> str:
+    """The paper's differences between CAP and another signal beside ours; empty where either is missing.
+
+    ``units`` are what the published and what our differences are counted in.
+    """
+    if not published or not found:
+        return ""
+    return (
+        f"{what}, the paper has {cap} above {other} on {above(published)} of {counted(len(published), units[0])}, with "
+        f"differences of {span(published)} points; here the value of {cap} is higher on {above(found)} of "
+        f"{counted(len(found), units[1])}, with differences of {span(found)} points."
+    )
+
+
+def spread_sentence(spreads: Sequence[Spread], what: str, parameter: str, columns: str) -> str:
+    """How far the values of a grid differ, against the standard error of one number."""
+    known = [one for one in spreads if not math.isnan(one.width)]
+    if not known:
+        return ""
+    widest = max(known, key=lambda one: one.width)
+    within = sum(one.within_error for one in known)
+    return (
+        f"Between the values of {parameter}, {what} differs by at most {fixed(widest.width, 1)} points "
+        f"({named(widest.place)}, {widest.where}; standard error of one value {fixed(widest.std_err, 1)}); the whole "
+        f"spread is smaller than one standard error on {within} of {len(known)} {columns}."
+    )
+
+
+def recommended_sentence(spreads: Sequence[Spread], values: Sequence[float]) -> str:
+    """Where the best alpha lies, against the paper's advice to take it between 0.1 and 1."""
+    known = [one for one in spreads if one.used]
+    if not known:
+        return ""
+    names = [str(number) for number in range(len(values))]
+    inside = sum(any(0.1 <= values[int(name)] <= 1 for name in one.best(names)) for one in known)
+    return (
+        f"The paper advises an alpha between 0.1 and 1: the highest score is reached there, alone or also there, on "
+        f"{inside} of {counted(len(known), 'cache')}."
+    )
+
+
+def change_sentence(changes: Sequence[ProtocolChange], first: str, second: str, near: str) -> str:
+    """What the second protocol changes in scores and speed-ups."""
+    moved = [
+        (value, one.entry.title, place)
+        for one in changes
+        for value, place in zip(one.scores, one.places, strict=True)
+    ]  # fmt: skip
+    paces = [value for one in changes for value in one.speed_ups]
+    if not moved:
+        return f"No reading {near} stands under both protocols, {first} and {second}."
+    value, title, place = max(moved, key=lambda one: abs(one[0]))
+    average = signed(mean([one for one, *_ in moved]), 2)
+    return (
+        f"Under {second} instead of {first} the score {near} changes by {average} points on average over signals and "
+        f"caches, at most by {signed(value, 2)} ({named(title)} on {named(place)}), and the speed-up by at most "
+        f"{signed(largest(paces), 3)}."
+    )
+
+
+def flip_sentence(first: str, second: str, before: Sequence[Duel], after: Sequence[Duel]) -> str:
+    """Which verdicts change with the protocol."""
+    flips = [
+        f"{named(one.other.title)}, {named(one.place)}, {one.where}: {one.verdict} ({first}), {two.verdict} ({second})"
+        for one, two in zip(before, after, strict=True)
+        if one.verdict != two.verdict
+    ]
+    told = f": {'; '.join(flips)}" if flips else ""
+    return f"Of the {len(before)} verdicts above, {len(flips)} change with the protocol{told}."
+
+
+def hands_sentence(first: str, second: str, before: Leaders, after: Leaders) -> str:
+    """Where another signal has the highest score under another protocol."""
+    moved = [
+        f"{named(place)} ({first}: {listed(before[place])}; {second}: {listed(after[place])})"
+        for place in before
+        if set(before[place]) != set(after[place])
+    ]
+    told = f": {'; '.join(moved)}" if moved else ""
+    return f"Who has the highest score changes on {len(moved)} of {counted(len(before), 'cache')}{told}."
+
+
+def rates_sentence(cap: str, other: str, premature: Sequence[Duel], delayed: Sequence[Duel], speed_up: str) -> str:
+    """Whether CAP lowers both error rates, as the paper's figure shows."""
+    parts = []
+    for what, duels in (("premature", premature), ("delayed", delayed)):
+        lower, counts = above([-duel.difference for duel in duels]), tally(duels)
+        parts.append(
+            f"the {what} rate is lower on {lower} of {counted(len(duels), 'cache')} (distinguishable: lower on "
+            f"{counts['better']}, higher on {counts['worse']})"
+        )
+    return f"Near {speed_up}, {cap} against {other}: {parts[0]}, {parts[1]}."
+
+
+def power_sentence(cap: str, other: str, duels: Sequence[Duel], published: Sequence[float]) -> str:
+    """The differences that these rows could have shown, beside the paper's, one per duel (NaN where it has none)."""
+    needed = [claimable(duel.std_err, duel.tests) for duel in duels]
+    known = [value for value in needed if not math.isnan(value)]
+    if not known:
+        return ""
+    both = [(abs(one), two) for one, two in zip(published, needed, strict=True) if not math.isnan(one + two)]
+    small = sum(one < two for one, two in both)
+    beside = f"; the paper's own difference is smaller than that on {small} of {len(both)}" if both else ""
+    return (
+        f"To be claimed four times in five, a true difference between {cap} and {other} would have to be {span(known)} "
+        f"points on these caches{beside}."
+    )
+
+
+def identical_sentences(run: Run, identical: Sequence[Identical]) -> list[str]:
+    """Which entries are one and the same, each group of them with all the places where that holds."""
+    places: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for one in identical:
+        places.setdefault(one.members, []).append(named(place_title(run, one.cache)))
+    return [
+        f"{listed([run.label(*member) for member in members])} agree in every number on {', '.join(found)}: there they "
+        "are one signal under several names."
+        for members, found in places.items()
+    ]

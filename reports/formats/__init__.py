@@ -1,0 +1,1 @@
+"""A table as CSV, Markdown or LaTeX."""

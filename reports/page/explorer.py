@@ -1,0 +1,282 @@
+"""Data for the explorer: the exact curves, thinned to what a screen can show, as small whole numbers.
+
+Where ``curves.parquet`` stores exits and rates with each operating point (protocols with a threshold axis), the
+explorer can move freely. Where it does not (merged folds have no common threshold), only the curve moves; rates and
+exit histograms then come from the stored readings, and the page says so.
+
+Columns are coded as differences to the previous entry, in units of :data:`SCORE_UNIT` and :data:`RATE_UNIT`; the
+speed-up of an exact point is not stored, since the exit counts give it exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from exitbench.reports.figures.looks import looks_of
+from exitbench.reports.figures.style import colour, marker
+from exitbench.reports.run_data.finished_run import CacheFacts, Run, own_measure
+from exitbench.reports.run_data.provenance import place_title
+
+SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
+RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)
+"""Operating points kept per unit of relative cost, from fine to coarse; the first that fits the budget is taken."""
+TOLERANCE = 0.0015
+"""How far, as a share of the drawn height, a left-out point may lie from the line between its neighbours."""
+DASHES: dict[object, list[int]] = {"-": [], "--": [0, 6, 3], "-.": [0, 7, 3, 2, 3], ":": [0, 2, 3]}
+RATES = ("premature_all", "delayed_all", "premature_reached", "delayed_reached")
+
+
+def explorer_data(run: Run, budget: int = 2_000_000) -> dict[str, Any]:
+    """What the explorer of one run needs, as plain values; at most about ``budget`` characters of JSON."""
+    data: dict[str, Any] = {}
+    found = places(run)
+    for resolution in RESOLUTIONS:
+        data = {
+            "units": {"score": SCORE_UNIT, "rate": RATE_UNIT, "cost": COST_UNIT},
+            "resolution": resolution,
+            "primary": run.suite["primary_speed_up"],
+            "signals": signal_looks(run),
+            "places": [place.data(resolution) for place in found],
+        }
+        if len(json.dumps(data, separators=(",", ":"), ensure_ascii=False)) <= budget:
+            break
+    return data
+
+
+def lines_of(run: Run) -> list[tuple[str, str]]:
+    """(signal, parameters) of everything that is drawn: the entries, and the random bound last."""
+    entries = [(entry.signal, entry.parameters) for entry in run.entries]
+    return entries if ("random", "") in entries else [*entries, ("random", "")]
+
+
+def signal_looks(run: Run) -> list[dict[str, str]]:
+    """Label, colour and marker of every line, as in the figures."""
+    known = {(look.entry.signal, look.entry.parameters): look for look in looks_of(run)}
+    found = []
+    for signal, parameters in lines_of(run):
+        look = known.get((signal, parameters))
+        tint, sign = (colour(signal), marker(signal)) if look is None else (look.colour, look.marker)
+        found.append({"label": run.label(signal, parameters), "colour": tint, "marker": sign})
+    return found
+
+
+def dashes(run: Run, cache: CacheFacts, protocol: str) -> dict[tuple[str, str], list[int]]:
+    """Offset and strokes of every line that is not drawn through: repeated entries, and entries that are one here."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for look in looks_of(run, cache, protocol):
+        if look.line in DASHES:
+            strokes = DASHES[look.line]
+        else:
+            offset, pattern = look.line
+            strokes = [int(offset), *map(int, pattern)]
+        if strokes:
+            found[look.entry.signal, look.entry.parameters] = strokes
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """A curve from full depth to the earliest exits, each array [points]; ``exits`` and ``rates`` where it is exact."""
+
+    cost: NDArray[np.float64]
+    score: NDArray[np.float64]
+    thresholds: NDArray[np.float64]
+    named: NDArray[np.bool_]
+    exits: NDArray[np.int64] | None
+    rates: tuple[NDArray[np.float64], ...]
+    band: dict[str, list[int | None]]
+
+    def data(self, resolution: int) -> dict[str, Any]:
+        """The points that are kept at a resolution, as the page reads them."""
+        kept = thinned(self.cost, self.score, self.named, resolution)
+        data: dict[str, Any] = {"score": steps(self.score[kept] / SCORE_UNIT)}
+        if self.exits is not None:
+            data["exits"] = [steps(counts) for counts in self.exits[kept].T]
+            data["thresholds"] = [threshold_text(value) for value in self.thresholds[kept]]
+            data["rates"] = [steps(rate[kept] / RATE_UNIT) for rate in self.rates]
+        else:
+            data["cost"] = steps(self.cost[kept] / COST_UNIT)
+        return data | ({"band": self.band} if self.band else {})
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A cache under a protocol: what is said of it, and its curves with what is said of each."""
+
+    facts: dict[str, Any]
+    curves: list[tuple[dict[str, Any], Points]]
+
+    def data(self, resolution: int) -> dict[str, Any]:
+        """What the page reads, with the curves at a resolution."""
+        return {**self.facts, "curves": [facts | points.data(resolution) for facts, points in self.curves]}
+
+
+def places(run: Run) -> list[Place]:
+    """One per cache and protocol, in the suite's order."""
+    numbers = {line: number for number, line in enumerate(lines_of(run))}
+    drawn = dict(list(run.curves.groupby(["cache", "protocol"], sort=False)))
+    counted = dict(list(run.histograms[run.histograms["kind"] == "exits"].groupby(["cache", "protocol"], sort=False)))
+    rates = stored_rates(run)
+    named = named_thresholds(run)
+    found = []
+    for cache in run.caches:
+        for protocol in run.protocols:
+            mine = drawn.get((cache.name, protocol))
+            if mine is None:
+                continue
+            exits = counted.get((cache.name, protocol))
+            lines: list[tuple[dict[str, Any], Points]] = []
+            strokes = dashes(run, cache, protocol)
+            for (signal, parameters), curve in mine.groupby(["signal", "parameters"], sort=False):
+                number = numbers.get((str(signal), str(parameters)))
+                if number is None:
+                    continue
+                place = (cache.name, protocol, str(signal), str(parameters))
+                points = points_of(curve, named.get(place, []))
+                if points is not None:
+                    dash = {"dash": strokes[place[2:]]} if place[2:] in strokes else {}
+                    stored = None if points.exits is not None else readings(place, exits, rates)
+                    lines.append(({"signal": number, **dash, **({"readings": stored} if stored else {})}, points))
+            facts = {
+                "label": place_title(run, cache), "protocol": protocol, "layers": cache.layers,
+                "rows": cache.rows, "score": own_measure(cache), "final": final_score(run, cache, protocol),
+            }  # fmt: skip
+            found.append(Place(facts, sorted(lines, key=lambda line: line[0]["signal"])))
+    return found
+
+
+def final_score(run: Run, cache: CacheFacts, protocol: str) -> float | None:
+    """The last layer's score, which every curve starts from."""
+    row = run.row(cache, protocol, "final", "", own_measure(cache), at="final")
+    return None if row is None or math.isnan(row.value) else round(row.value, 3)
+
+
+def named_thresholds(run: Run) -> dict[tuple[str, str, str, str], list[float]]:
+    """Thresholds of readings in the results, by cache, protocol, signal and parameters: their points are kept."""
+    found: dict[tuple[str, str, str, str], list[float]] = {}
+    for row in run.rows.values():
+        if row.threshold is not None and row.layer is None and row.at.startswith(("speed_up=", "loss=")):
+            key = (row.cache, row.protocol, row.signal, row.parameters)
+            found.setdefault(key, []).append(row.threshold)
+    return found
+
+
+def points_of(curve: pd.DataFrame, named: Sequence[float]) -> Points | None:
+    """One signal's curve; None when it has no point."""
+    points = curve[curve["kind"] == "point"]
+    if points.empty:
+        return None
+    points = points.sort_values("cost", ascending=False, kind="stable")
+    cost, score, thresholds, *rates = (
+        points[name].to_numpy(np.float64) for name in ("cost", "score", "threshold", *RATES)
+    )
+    exact = bool(points["exits"].notna().all())
+    band = curve[curve["kind"] == "band"].sort_values("cost", ascending=False, kind="stable")
+    edges = {
+        name: steps(band[name].to_numpy(np.float64) / unit)
+        for name, unit in (("cost", COST_UNIT), ("low", SCORE_UNIT), ("high", SCORE_UNIT))
+    }
+    return Points(
+        cost,
+        score,
+        thresholds,
+        np.isin(thresholds, named),
+        np.array(points["exits"].tolist(), dtype=np.int64) if exact else None,
+        tuple(rates),
+        {} if band.empty else edges,
+    )
+
+
+def thinned(
+    cost: NDArray[np.float64], score: NDArray[np.float64], named: NDArray[np.bool_], resolution: int
+) -> NDArray[np.int64]:
+    """Which points to keep: one per cell of cost, the ends, the named ones, and the corners that a line would miss."""
+    cell = np.floor(cost * resolution)
+    keep = np.concatenate([[True], cell[1:] != cell[:-1]]) | named
+    keep[[0, -1]] = True
+    height = float(np.ptp(score)) or 1.0
+    # Two rounds: the farthest point of each gap, then again within the halves; a screen shows no more.
+    for _ in range(2):
+        positions = np.flatnonzero(keep)
+        line = np.interp(-cost, -cost[positions], score[positions])
+        error = np.abs(score - line) / height * (200 / resolution if resolution < 200 else 1.0)
+        for start, stop in itertools.pairwise(positions):
+            if stop - start > 1:
+                worst = start + 1 + int(np.argmax(error[start + 1 : stop]))
+                keep[worst] |= error[worst] > TOLERANCE * (400 / resolution) ** 2
+    return np.flatnonzero(keep)
+
+
+def steps(values: NDArray[Any]) -> list[int | None]:
+    """Rounded values, each as the difference to the last known one; None where there is no value.
+
+    >>> steps(np.array([3.2, 4.9, float("nan"), 4.0]))
+    [3, 2, None, -1]
+    """
+    rounded = np.rint(np.asarray(values, dtype=np.float64))
+    known = ~np.isnan(rounded)
+    coded = np.diff(rounded[known], prepend=0).astype(np.int64).tolist()
+    if known.all():
+        return list(coded)
+    left = iter(coded)
+    return [next(left) if one else None for one in known]
+
+
+def threshold_text(value: float) -> float | str | None:
+    """A threshold for JSON: seven digits, infinity as a sign."""
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return float(f"{value:.7g}")
+
+
+Stored = dict[tuple[str, str, str, str], dict[str, dict[str, float]]]
+
+
+def stored_rates(run: Run) -> Stored:
+    """Rates over all layers, score and speed-up of every matched reading: by place, reading and column."""
+    own = {cache.name: own_measure(cache) for cache in run.caches}
+    found: Stored = {}
+    for row in run.rows.values():
+        if row.layer is not None or not row.at.startswith("speed_up=") or math.isnan(row.value):
+            continue
+        place = (row.cache, row.protocol, row.signal, row.parameters)
+        if row.measure in ("premature_rate", "delayed_rate"):
+            column = f"{row.measure.removesuffix('_rate')}_{row.decisions}"
+        elif row.measure in ("speed_up", own.get(row.cache)) and not row.decisions:
+            column = "speed_up" if row.measure == "speed_up" else "score"
+        else:
+            continue
+        found.setdefault(place, {}).setdefault(row.at, {})[column] = round(row.value, 4)
+    return found
+
+
+def readings(place: tuple[str, str, str, str], exits: pd.DataFrame | None, rates: Stored) -> list[dict[str, Any]]:
+    """Exit counts and rates at the stored matched readings, for curves that have none of their own."""
+    if exits is None:
+        return []
+    mine = exits[(exits["signal"] == place[2]) & (exits["parameters"] == place[3])]
+    found: list[dict[str, Any]] = []
+    for at, group in mine[mine["at"].str.startswith("speed_up=")].groupby("at", sort=False):
+        own = rates.get(place, {}).get(str(at), {})
+        counts: Iterable[Any] = group.sort_values("layer")["count"]
+        found.append(
+            {
+                "at": float(str(at).removeprefix("speed_up=")),
+                "exits": [int(one) for one in counts],
+                "rates": [own.get(name) for name in RATES],
+                "speed_up": own.get("speed_up"),
+                "score": own.get("score"),
+            }
+        )
+    return found

@@ -1,0 +1,269 @@
+"""A finished run as views see it: rows by key, entries and tasks in the suite's order, and what they are called.
+
+Names come from signals, tasks and classes that anybody may have written; they are passed on as they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from exitbench.benchmarks.results.files import RunFiles
+from exitbench.benchmarks.results.schema import KEY, Row
+from exitbench.benchmarks.run.averages import AVERAGE
+from exitbench.reports.run_data.identical import Identical, identical_entries
+
+TASK_TITLES = {
+    "sst2": "SST-2", "qnli": "QNLI", "rte": "RTE", "mrpc": "MRPC", "mnli": "MNLI", "qqp": "QQP", "cola": "CoLA",
+    "stsb": "STS-B", "wnli": "WNLI",
+}  # fmt: skip
+"""How the tasks of GLUE are printed, and what the published tables call them."""
+
+BOUND_TITLES = {"final": "Final layer", "oracle": "Oracle", "random": "Random", "fixed": "Fixed layer"}
+PROTOCOL_TITLES = {"in-sample": "in-sample", "cross-fit": "cross-fitted", "held-out": "held-out"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the suite's signals, as the result files call it."""
+
+    signal: str
+    parameters: str
+    title: str
+    text: str
+
+    @property
+    def is_grid(self) -> bool:
+        return "|" in self.parameters
+
+    @property
+    def values(self) -> list[str]:
+        """The parameters of each value of the grid, in the grid's order; one element without a grid.
+
+        >>> Entry("cap", "alpha=0.1|1,center=false", "CAP", "cap").values
+        ['alpha=0.1,center=false', 'alpha=1,center=false']
+        """
+        parts = [part.partition("=") for part in self.parameters.split(",")] if self.parameters else []
+        choices = [[f"{name}{sign}{value}" for value in values.split("|")] for name, sign, values in parts]
+        return [",".join(combination) for combination in itertools.product(*choices)]
+
+    @property
+    def varied(self) -> list[str]:
+        """The names of the parameters that have more than one value."""
+        pairs = (part.partition("=") for part in self.parameters.split(",") if part)
+        return [name for name, _, values in pairs if "|" in values]
+
+
+@dataclass(frozen=True)
+class CacheFacts:
+    """What a run records of one cache."""
+
+    name: str
+    model: str
+    task: str
+    split: str
+    metric: str
+    layers: int
+    classes: tuple[str, ...]
+    rows: int
+    table_layers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The caches of one model and split: what stands in one table, and is averaged."""
+
+    model: str
+    split: str
+    caches: tuple[CacheFacts, ...]
+
+
+class Run:
+    """A run on disk, with everything tables and figures ask of it. Raises InputError when it is no run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files = RunFiles(path)
+        self.record: dict[str, Any] = self.files.record
+        self.suite: dict[str, Any] = self.record["suite"]
+        self.entries = [
+            Entry(one["signal"], one["parameters"], one["title"], one["text"]) for one in self.record["entries"]
+        ]
+
+    @cached_property
+    def rows(self) -> dict[tuple[Any, ...], Row]:
+        """Every row of ``results.parquet`` by its key, in the order of the file."""
+        return {row.key: row for row in self.files.rows()}
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        return self.files.table("pairs")
+
+    @cached_property
+    def pair_rows(self) -> list[dict[str, Any]]:
+        """The rows of ``pairs.parquet`` as plain values, with None for an empty layer."""
+        columns = {str(name): values.tolist() for name, values in self.pairs.items()}
+        columns["layer"] = [None if math.isnan(layer) else int(layer) for layer in columns["layer"]]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        return by_category(self.files.table("curves"))
+
+    @cached_property
+    def histograms(self) -> pd.DataFrame:
+        return by_category(self.files.table("histograms"))
+
+    @cached_property
+    def risk_coverage(self) -> pd.DataFrame:
+        return by_category(self.files.table("risk_coverage"))
+
+    @cached_property
+    def protocols(self) -> list[str]:
+        """The protocols that have rows, in the suite's order."""
+        present = {row.protocol for row in self.rows.values()}
+        return [one for one in self.suite["protocols"] if one in present]
+
+    @cached_property
+    def caches(self) -> list[CacheFacts]:
+        """The caches in the suite's order, also those whose work failed."""
+        found = []
+        for name in self.suite["caches"]:
+            one = self.record["caches"][name]
+            found.append(
+                CacheFacts(
+                    name, one["model"], one["task"], one["split"], one["metric"], one["layers"],
+                    tuple(one["classes"]), one["rows"], tuple(one["table_layers"]),
+                )
+            )  # fmt: skip
+        return found
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The caches by model and split, in the suite's order."""
+        found: dict[tuple[str, str], list[CacheFacts]] = {}
+        for cache in self.caches:
+            found.setdefault((cache.model, cache.split), []).append(cache)
+        return [Group(model, split, tuple(caches)) for (model, split), caches in found.items()]
+
+    @cached_property
+    def identical(self) -> list[Identical]:
+        """Entries that agree in every number."""
+        return identical_entries(self)
+
+    def row(
+        self,
+        cache: CacheFacts,
+        protocol: str,
+        signal: str,
+        parameters: str,
+        measure: str,
+        at: str = "",
+        layer: int | None = None,
+        decisions: str = "",
+    ) -> Row | None:
+        """One row of the results, None where the run has none."""
+        place = {"cache": cache.name, "model": cache.model, "task": cache.task, "split": cache.split}
+        return self.find(**place, protocol=protocol, signal=signal, parameters=parameters, at=at, layer=layer,
+                         decisions=decisions, measure=measure)  # fmt: skip
+
+    def average_row(
+        self, group: Group, protocol: str, signal: str, parameters: str, measure: str, at: str
+    ) -> Row | None:
+        """A row of the average over a group's tasks, None where there is none."""
+        return self.find(cache="", model=group.model, task=AVERAGE, split=group.split, protocol=protocol, signal=signal,
+                         parameters=parameters, at=at, layer=None, decisions="", measure=measure)  # fmt: skip
+
+    def find(self, **key: Any) -> Row | None:
+        """The row with this key."""
+        return self.rows.get(tuple(key[name] for name in KEY))
+
+    @cached_property
+    def _labels(self) -> dict[tuple[str, str], str]:
+        titles = [entry.title for entry in self.entries]
+        taken = {*BOUND_TITLES.values()}
+        found: dict[tuple[str, str], str] = {}
+        for entry in self.entries:
+            inside = entry.text.partition("[")[2].removesuffix("]")
+            plain = titles.count(entry.title) == 1 and entry.title not in taken
+            text = entry.title if plain or not inside else f"{entry.title} [{inside}]"
+            if text in found.values() or text in taken:
+                text = f"{entry.title} ({entry.text})"
+            found[entry.signal, entry.parameters] = text
+        return found
+
+    def label(self, signal: str, parameters: str = "") -> str:
+        """What an entry or a bound is called: its title, with parameters only where two entries share it."""
+        known = self._labels.get((signal, parameters))
+        if known is not None:
+            return known
+        if signal in BOUND_TITLES:
+            return BOUND_TITLES[signal]
+        title = next((entry.title for entry in self.entries if entry.signal == signal), signal)
+        return f"{title} ({parameters})" if parameters else title
+
+    def task_title(self, cache: CacheFacts) -> str:
+        """The heading of a cache's columns among those of its model: the task, or the cache if tasks repeat."""
+        group = next(group for group in self.groups if cache in group.caches)
+        if [one.task for one in group.caches].count(cache.task) > 1:
+            return cache.name
+        return TASK_TITLES.get(cache.task, cache.task)
+
+    def group_title(self, group: Group) -> str:
+        """The model of a group, with its split where two groups share the model."""
+        several = [one.model for one in self.groups].count(group.model) > 1
+        return f"{group.model}, {group.split}" if several else group.model
+
+    def each(self) -> Iterator[tuple[Group, str]]:
+        """Every group under every protocol."""
+        for protocol in self.protocols:
+            for group in self.groups:
+                yield group, protocol
+
+
+def by_category(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with each text stored once: figures pick rows by these texts thousands of times."""
+    texts = [name for name, kind in frame.dtypes.items() if kind == "str"]
+    return frame.astype(dict.fromkeys(texts, "category"))
+
+
+def speed_up_at(speed_up: float) -> str:
+    """The ``at`` column of a matched reading."""
+    return f"speed_up={speed_up:g}"
+
+
+def loss_at(loss: float) -> str:
+    """The ``at`` column of the largest speed-up within a loss."""
+    return f"loss={loss:g}"
+
+
+def own_measure(cache: CacheFacts) -> str:
+    """The score by which a task is judged."""
+    return "f1" if cache.metric == "f1" else "accuracy"
+
+
+def average_measure(group: Group) -> str:
+    """The measure of a group's AVG column: each task's own score where they differ."""
+    own = {own_measure(cache) for cache in group.caches}
+    return own.pop() if len(own) == 1 else "mean_accuracy_f1"
+
+
+def task_heading(run: Run, cache: CacheFacts) -> str:
+    """A task with its score, where that is not accuracy."""
+    return f"{run.task_title(cache)} F1" if cache.metric == "f1" else run.task_title(cache)
+
+
+def value_text(entry: Entry, parameters: str) -> str:
+    """One value of a grid without the parameters that do not vary.
+
+    >>> value_text(Entry("cap", "alpha=0.1|1,center=false", "CAP", ""), "alpha=1,center=false")
+    'alpha=1'
+    """
+    return ", ".join(part for part in parameters.split(",") if part.partition("=")[0] in entry.varied)

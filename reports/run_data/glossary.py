@@ -1,0 +1,76 @@
+"""What each measure means, in a sentence or two: for hovering, for the glossary, for notes below tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Term:
+    """A measure's printed name and its definition."""
+
+    title: str
+    definition: str
+
+
+GLOSSARY = {
+    "accuracy": Term(
+        "Accuracy", "Share of samples whose answer is right, in percent, each answered by the layer it leaves at."
+    ),
+    "f1": Term("F1", "F1 of class 1 in percent, once, over the merged answers of all exits."),
+    "mean_accuracy_f1": Term(
+        "Average score",
+        "Mean over tasks of each task's own score: accuracy for some, F1 for others; blank if a task has no reading.",
+    ),
+    "speed_up": Term(
+        "Speed-up",
+        "Number of layers divided by the mean exit layer, the last layer included. Not a time: work that does not "
+        "depend on the layer is left out.",
+    ),
+    "max_speed_up": Term(
+        "Largest speed-up within a loss",
+        "Coming from full depth, the last operating point before the task score first falls more than the loss below "
+        "that of the final layer.",
+    ),
+    "dis": Term(
+        "DIS",
+        "Difficulty Inversion Score: over all pairs of a wrong and a right prediction of one layer, the share in which "
+        "the signal is more certain of the right one, ties one half, in percent. 50 is chance, 100 never inverts.",
+    ),
+    "tied_share": Term("Tied pairs", "Share of (wrong, right) pairs with equal scores, in percent."),
+    "premature_rate": Term(
+        "Premature exiting rate", "Exits on a wrong early prediction over decisions on a wrong early prediction."
+    ),
+    "delayed_rate": Term(
+        "Delayed exiting rate", "Continuations on a right early prediction over decisions on a right early prediction."
+    ),
+    "aurc": Term(
+        "AURC", "Mean error rate among the most certain samples over all coverages, in percent; lower is better."
+    ),
+    "excess_aurc": Term("Excess AURC", "AURC less the least value that any ranking of the same predictions can reach."),
+    "area": Term(
+        "Area",
+        "Area under task score against relative cost (mean exit layer over depth), over the costs that all compared "
+        "signals reach; comparable within a task only.",
+    ),
+    "difference": Term(
+        "Paired difference",
+        "Row less column on the same samples, in points, with a 95% interval; p-values are adjusted by Holm's method "
+        "over all pairs of the table.",
+    ),
+    "wins": Term(
+        "Wins",
+        "Number of comparisons in which the row is better : worse than the column with an adjusted p-value below 0.05.",
+    ),
+    "cost": Term("Cost", "Floating point operations or parameters by the convention the column names."),
+    "published": Term("Published", "A figure copied from the paper: other hardware, backbone and evaluation server."),
+}
+"""Measures and the other numbers that tables show, by the ``measure`` of their columns."""
+
+DECISIONS = {
+    "all": "every decision of every sample at every internal layer, whether or not the sample is still there",
+    "reached": "only decisions that a sample lives to see, up to the layer it leaves at",
+}
+
+
+RATES = {"premature_rate": "premature", "delayed_rate": "delayed"}

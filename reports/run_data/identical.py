@@ -1,0 +1,54 @@
+"""Entries that no table can tell apart: with two classes, several signals are one ranking under different names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exitbench.benchmarks.results.schema import Row
+
+if TYPE_CHECKING:
+    from exitbench.reports.run_data.finished_run import CacheFacts, Run
+
+
+@dataclass(frozen=True)
+class Identical:
+    """Entries whose rankings and readings agree in every number, under one protocol on one cache."""
+
+    cache: CacheFacts
+    protocol: str
+    members: tuple[tuple[str, str], ...]
+
+    def sentence(self, run: Run) -> str:
+        """What a reader should know of it."""
+        *first, last = [run.label(*member) for member in self.members]
+        why = ": with two classes they rank samples in the same order" if len(self.cache.classes) == 2 else ""
+        return f"{run.task_title(self.cache)}: {', '.join(first)} and {last} agree in every number{why}."
+
+
+def identical_entries(run: Run) -> list[Identical]:
+    """Groups of two or more entries that agree everywhere, by protocol and cache."""
+    entries = {(entry.signal, entry.parameters) for entry in run.entries}
+    found: dict[tuple[str, str], dict[tuple[str, str], list[Any]]] = {}
+    for row in run.rows.values():
+        if (row.signal, row.parameters) in entries and row.cache and is_telling(row):
+            place = found.setdefault((row.protocol, row.cache), {})
+            value = None if row.status == "undefined" else round(row.value, 9)
+            place.setdefault((row.signal, row.parameters), []).append(
+                (row.at, row.layer, row.decisions, row.measure, value)
+            )
+    groups: list[Identical] = []
+    for protocol in run.protocols:
+        for cache in run.caches:
+            alike: dict[tuple[Any, ...], list[tuple[str, str]]] = {}
+            for entry in run.entries:
+                numbers = found.get((protocol, cache.name), {}).get((entry.signal, entry.parameters))
+                if numbers:
+                    alike.setdefault(tuple(sorted(numbers, key=repr)), []).append((entry.signal, entry.parameters))
+            groups += [Identical(cache, protocol, tuple(one)) for one in alike.values() if len(one) > 1]
+    return groups
+
+
+def is_telling(row: Row) -> bool:
+    """Whether a number belongs to the ranking or the readings, rather than to a threshold somebody chose."""
+    return row.measure in ("dis", "accuracy", "speed_up") and not row.at.startswith("tau=") and not row.decisions

@@ -1,0 +1,79 @@
+"""Where in the result files a shown number stands, so that every number on a page can name its row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
+from exitbench.reports.run_data.finished_run import (
+    CacheFacts,
+    Run,
+)
+from exitbench.reports.run_data.numbers import Number
+
+KEYS: Mapping[str, Sequence[str]] = {"results": KEY, "pairs": PAIR_KEY}
+Pair = Mapping[str, Any]
+"""One row of ``pairs.parquet``; an absent layer is None."""
+
+
+def key_part(name: str, value: Any) -> Hashable:
+    """One part of a key; a layer that is absent (NaN in a frame) is None."""
+    if name != "layer":
+        return str(value)
+    return None if value is None or math.isnan(value) else int(value)
+
+
+def key_of(names: Sequence[str], row: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """The key of a row, with the parts that ``names`` lists."""
+    return tuple(key_part(name, row[name]) for name in names)
+
+
+def place_title(run: Run, cache: CacheFacts) -> str:
+    """A task as a sentence calls it: with its model where the run has several."""
+    title = run.task_title(cache)
+    return f"{title} with {cache.model}" if len(run.groups) > 1 else title
+
+
+def is_turned(number: Number, pair: Pair) -> bool:
+    """Whether a difference is shown as second minus first; where it is zero, its interval tells."""
+    value, low = pair[number.column], number.low
+    if number.column != "difference" or number.value != -value:
+        return False
+    return bool(value != 0 or (low is not None and low == -pair["high"] and low != pair["low"]))
+
+
+class SourceRows:
+    """The rows of one run's results and pairs by key and by position."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @property
+    def pairs(self) -> list[dict[str, Any]]:
+        """Every row of ``pairs.parquet`` in the order of the file."""
+        return self.run.pair_rows
+
+    def origin(self, number: Number) -> str:
+        """Where a number was read: ``file/row/column``, rows from 0; empty for numbers of no result file.
+
+        A minus before the column says that the number is shown with the other sign.
+        """
+        names = KEYS.get(number.source)
+        if names is None:
+            return ""
+        key = tuple(key_part(name, value) for name, value in zip(names, number.key, strict=True))
+        row = self._positions[number.source][key]
+        sign = "-" if number.source == "pairs" and is_turned(number, self.pairs[row]) else ""
+        return f"{number.source}/{row}/{sign}{number.column}"
+
+    @cached_property
+    def _positions(self) -> dict[str, dict[tuple[Hashable, ...], int]]:
+        results = {key: place for place, key in enumerate(self.run.rows)}
+        return {"results": results, "pairs": {key_of(PAIR_KEY, row): place for place, row in enumerate(self.pairs)}}
+
+
+CLAIM = 0.05
+"""A difference is claimed below this adjusted p-value."""

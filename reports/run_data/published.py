@@ -1,0 +1,71 @@
+"""The paper's figures, read from ``fixtures/published`` and shown beside measured ones, never mixed into them."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import lru_cache
+
+from exitbench.places import PUBLISHED
+
+BERT, ALBERT, DIS = "glue_test_bert_base.csv", "glue_test_albert_base.csv", "dis_bert_base.csv"
+WHAT = {
+    BERT: "published, BERT-base, GLUE test",
+    ALBERT: "published, ALBERT-base, GLUE test",
+    DIS: "published, BERT-base, dev",
+}
+"""What the files hold, for the label of a row."""
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """One published figure and where it stands: ``line`` counts the file's lines from 1, the header included."""
+
+    file: str
+    line: int
+    method: str
+    task: str
+    value: float
+    speed_up: float | None = None
+    layer: int | None = None
+    metric: str = ""
+
+
+@lru_cache
+def figures(file: str) -> tuple[PublishedFigure, ...]:
+    """All figures of one file; none where the fixtures are not on this machine."""
+    path = PUBLISHED / file
+    if not path.is_file():
+        return ()
+    found = []
+    with path.open(encoding="utf-8", newline="") as lines:
+        for line, row in enumerate(csv.DictReader(lines), start=2):
+            speed = row.get("speedup") or row.get("mean_speedup")
+            found.append(
+                PublishedFigure(
+                    file, line, row["method"], row["task"], float(row.get("score") or row["dis"]),
+                    speed_up=float(speed) if speed else None, layer=int(row["layer"]) if row.get("layer") else None,
+                    metric=row.get("metric", ""),
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def score_file(model: str) -> str:
+    """The published main table to stand beside a model's: ALBERT's beside ALBERT, BERT's beside any other."""
+    return ALBERT if "albert" in model.lower() else BERT
+
+
+def backbone_of(file: str) -> str:
+    """What a file calls the network without early exits."""
+    return "ALBERT-base" if file == ALBERT else "BERT-base"
+
+
+def published_score(file: str, method: str, task: str) -> PublishedFigure | None:
+    """One figure of a main table."""
+    return next((one for one in figures(file) if one.method == method and one.task == task), None)
+
+
+def published_dis(method: str, task: str, layer: int) -> PublishedFigure | None:
+    """One figure of the DIS table."""
+    return next((one for one in figures(DIS) if (one.method, one.task, one.layer) == (method, task, layer)), None)

@@ -1,0 +1,1 @@
+"""Tables as values: every cell knows its number and the row it came from."""

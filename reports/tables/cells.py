@@ -1,0 +1,126 @@
+"""Rows of the result files as cells: digits that fit the interval, marks, and what hovering tells."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from exitbench.benchmarks.results.schema import Row
+from exitbench.reports.run_data.numbers import Number, fixed, number, p_text
+from exitbench.reports.run_data.published import WHAT, PublishedFigure
+from exitbench.reports.tables.table import Cell, missing
+
+PERCENT_TIED = 5.0
+"""From this share on, tied pairs are printed beside a DIS instead of only when hovering."""
+
+
+def shown(row: Row, digits: int | None = None) -> Number:
+    """The number of one row."""
+    return number(row.value, row.low, row.high, key=row.key, digits=digits)
+
+
+def hint_of(row: Row, *more: str) -> str:
+    """What a reader who hovers wants to know of a number."""
+    parts = []
+    if not math.isnan(row.low) and not math.isnan(row.high):
+        parts.append(f"95% interval {fixed(row.low, 2)} to {fixed(row.high, 2)}")
+    if row.n:
+        parts.append(f"{row.n} samples")
+    if row.threshold is not None and not math.isnan(row.threshold):
+        parts.append(f"threshold {row.threshold:.6g}")
+    return "; ".join([*parts, *filter(None, more)])
+
+
+def cell_of(row: Row | None, text: str, numbers: tuple[Number, ...], *more: str) -> Cell:
+    """A cell with the marks and the status of ``row``."""
+    if row is None:
+        return missing("the run has no such number")
+    ok = row.status == "ok"
+    return Cell(
+        text, numbers, best=bool(row.best), tied=bool(row.tied_with_best), status=row.status,
+        reason="" if ok else row.reason, hint=hint_of(row, *more, row.reason if ok else ""),
+    )  # fmt: skip
+
+
+def has_value(row: Row | None) -> bool:
+    """Whether there is a number to print."""
+    return row is not None and not math.isnan(row.value)
+
+
+def undefined(row: Row | None) -> Cell:
+    """A cell for a row without a value, or for no row."""
+    if row is None:
+        return missing("the run has no such number")
+    return Cell("–", status=row.status, reason=row.reason, hint=row.reason)
+
+
+def plain(row: Row | None, digits: int | None = None, suffix: str = "") -> Cell:
+    """One number, such as a rate."""
+    if row is None or not has_value(row):
+        return undefined(row)
+    one = shown(row, digits)
+    return cell_of(row, one.text + suffix, (one,))
+
+
+def ratio(row: Row | None) -> Cell:
+    """A speed-up."""
+    return plain(row, digits=2, suffix="×")
+
+
+def score_at_speed(score: Row | None, speed: Row | None, exact: Row | None = None, exactly: str = "") -> Cell:
+    """The paper's form ``score (speed-up×)``; beside an unmatched reading the value at ``exactly`` that speed-up."""
+    if score is None or not has_value(score):
+        return undefined(score)
+    one = shown(score)
+    numbers, text = [one], one.text
+    if speed is not None and has_value(speed):
+        two = shown(speed, digits=2)
+        numbers.append(two)
+        text += f" ({two.text}×)"
+    if exact is not None and has_value(exact):
+        three = shown(exact, digits=max(0, one.text[::-1].find(".")))
+        numbers.append(three)
+        text += f"; {three.text} at {exactly}"
+    return cell_of(score, text, tuple(numbers))
+
+
+def dis_cell(dis: Row | None, tied: Row | None) -> Cell:
+    """A DIS, with the share of tied pairs beside it where it matters."""
+    if dis is None or not has_value(dis):
+        return undefined(dis)
+    one = shown(dis)
+    if tied is None or not has_value(tied) or tied.value == 0:
+        return cell_of(dis, one.text, (one,))
+    share = shown(tied, digits=0 if tied.value >= PERCENT_TIED else 2)
+    if tied.value < PERCENT_TIED:
+        return cell_of(dis, one.text, (one,), f"{share.text}% of pairs tied")
+    return cell_of(dis, f"{one.text} ({share.text}% tied)", (one, share))
+
+
+def pair_cell(pair: dict[str, Any], key: tuple[Any, ...], sign: int) -> Cell:
+    """A paired difference with its adjusted p-value; ``sign`` is -1 when the row of the table is the second signal."""
+    difference, adjusted = float(pair["difference"]), float(pair["p_adjusted"])
+    if math.isnan(difference):
+        return Cell("–", status=pair["status"], reason=pair["reason"], hint=pair["reason"])
+    low, high = sorted((sign * float(pair["low"]), sign * float(pair["high"])))
+    one = number(sign * difference, low, high, source="pairs", key=key, column="difference")
+    two = Number(adjusted, p_text(adjusted), source="pairs", key=key, column="p_adjusted")
+    signed = one.text if one.text.startswith("-") or not one.text.strip("0.") else f"+{one.text}"
+    p = f"p {two.text}" if two.text.startswith("<") else f"p={two.text}"
+    numbers = (one, two) if not math.isnan(adjusted) else (one,)
+    won = adjusted < 0.05 and sign * difference > 0
+    hint = f"95% interval {one.interval}; unadjusted p {p_text(float(pair['p_value']))}; {int(pair['n'])} samples"
+    reason = "" if pair["status"] == "ok" else pair["reason"]
+    return Cell(f"{signed} ({p})", numbers, best=won, status=pair["status"], reason=reason, hint=hint)
+
+
+def published_cell(figure: PublishedFigure) -> Cell:
+    """A published figure with the decimals it was printed with, and no interval: none was published."""
+    key = (figure.file, figure.line)
+    column = "dis" if figure.layer else "score"
+    value = Number(figure.value, fixed(figure.value, 1), source="published", key=key, column=column)
+    text, numbers = value.text, [value]
+    if figure.speed_up is not None:
+        speed = Number(figure.speed_up, fixed(figure.speed_up, 2), source="published", key=key, column="speedup")
+        text, numbers = f"{text} ({speed.text}×)", [value, speed]
+    return Cell(text, tuple(numbers), status="published", hint=WHAT[figure.file])

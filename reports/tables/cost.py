@@ -1,0 +1,107 @@
+"""Tables of what early exits cost, from the ``cost.json`` that ``exitbench cost`` left in the run's folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exitbench.benchmarks.measures.cost_file import Cost, TimedSignal, read_cost
+from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.numbers import Number, fixed, number
+from exitbench.reports.tables.table import Cell, Column, Row, Table, label, missing
+
+Key = tuple[Any, ...]
+
+
+def cost_tables(run: Run) -> list[Table]:
+    """Operations, parameters and times; none where the folder has no ``cost.json``."""
+    cost = read_cost(run.path)
+    if cost is None:
+        return []
+    tables = [operations_table(cost), parameters_table(cost)]
+    return [*tables, timing_table(cost)] if cost.timing is not None else tables
+
+
+def count_text(count: float) -> str:
+    """A count with a metric prefix, as the paper prints it.
+
+    >>> count_text(1813512192), count_text(3072), count_text(12)
+    ('1813.5M', '3.1K', '12')
+    """
+    for size, prefix in ((1e6, "M"), (1e3, "K")):
+        if count >= size:
+            return f"{count / size:.1f}{prefix}"
+    return f"{count:g}"
+
+
+def count_cell(count: int | None, key: Key, column: str) -> Cell:
+    """A number of operations or parameters."""
+    if count is None:
+        return missing("no derivation is known")
+    one = Number(float(count), count_text(count), source="cost", key=key, column=column)
+    return Cell(one.text, (one,), status="ok", hint=f"{count}")
+
+
+def published_cell(text: str) -> Cell:
+    """The paper's own figure, as printed."""
+    return Cell(text or "–", status="published", hint="as published" if text else "")
+
+
+def operations_table(cost: Cost) -> Table:
+    """Operations of each module by both conventions, the published figures beside."""
+    rows = []
+    for number_, one in enumerate(cost.operations):
+        key = ("operations", number_)
+        cells = (
+            label(one.module), label(str(one.classes)), label(one.per),
+            count_cell(one.published_convention, key, "published_convention"),
+            count_cell(one.with_attention, key, "with_attention"), published_cell(one.published),
+        )  # fmt: skip
+        rows.append(Row(cells, "other"))
+    columns = (
+        Column("Module"), Column("Classes"), Column("Per"), Column("Published convention", "", "cost", "lower"),
+        Column("With attention", "", "cost", "lower"), Column("As published", "", "published"),
+    )  # fmt: skip
+    return Table(
+        "cost-operations", f"Floating point operations ({cost.network})", "What do the signals add to the computation?",
+        "costs", columns, tuple(rows), ("As published: copied from the paper, BERT-base on 128 tokens.",),
+    )  # fmt: skip
+
+
+def parameters_table(cost: Cost) -> Table:
+    """Parameters of each part of the network, the published figures beside."""
+    rows = []
+    for number_, one in enumerate(cost.parameters):
+        cells = (
+            label(one.part), label(str(one.classes)), count_cell(one.parameters, ("parameters", number_), "parameters"),
+            published_cell(one.published),
+        )  # fmt: skip
+        rows.append(Row(cells, "other"))
+    columns = (Column("Part"), Column("Classes"), Column("Parameters", "", "cost", "lower"),
+               Column("As published", "", "published"))  # fmt: skip
+    return Table("cost-parameters", f"Parameters ({cost.network})", "How large do the exits make the network?", "costs",
+                 columns, tuple(rows))  # fmt: skip
+
+
+def timing_table(cost: Cost) -> Table:
+    """Measured times with exits that nothing reaches: what asking the signal costs."""
+    assert cost.timing is not None
+    rows = []
+    for number_, one in enumerate(cost.timing.rows):
+        key = ("timing", number_)
+        rows.append(Row((label(one.title), *timed_cells(one, key)), "signal", one.signal))
+    setting = ", ".join(f"{name} {value}" for name, value in cost.timing.setting.items())
+    columns = (
+        Column("Signal"), Column("Milliseconds per batch", "", "cost", "lower"),
+        Column("Overhead, percent", "", "cost", "lower"), Column("Overhead as published", "", "published"),
+    )  # fmt: skip
+    return Table("cost-time", f"Time of asking the signal ({cost.network})", "How long does a signal take to compute?",
+                 "costs", columns, tuple(rows), (f"Setting: {setting}.",))  # fmt: skip
+
+
+def timed_cells(one: TimedSignal, key: Key) -> list[Cell]:
+    """Seconds and overhead of one contender, with intervals, and the published overhead."""
+    time = number(1000 * one.seconds, 1000 * one.seconds_low, 1000 * one.seconds_high, source="cost", key=key,
+                  column="seconds")  # fmt: skip
+    over = number(one.overhead, one.overhead_low, one.overhead_high, source="cost", key=key, column="overhead")
+    paper = "" if one.published_overhead is None else fixed(one.published_overhead, 1)
+    return [Cell(time.text, (time,), status="ok"), Cell(over.text, (over,), status="ok"), published_cell(paper)]

@@ -1,0 +1,143 @@
+"""Tables of paired comparisons: who beats whom on how many tasks, and every difference with its adjusted p-value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exitbench.benchmarks.results.schema import PAIR_KEY
+from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
+from exitbench.benchmarks.run.averages import AVERAGE
+from exitbench.reports.run_data.finished_run import Group, Run, average_measure, own_measure, speed_up_at, task_heading
+from exitbench.reports.run_data.names import slug, table_name
+from exitbench.reports.run_data.provenance import CLAIM
+from exitbench.reports.tables.cells import pair_cell
+from exitbench.reports.tables.table import Cell, Column, Row, Table, label
+from exitbench.reports.tables.table_parts import finished, where
+
+Pair = dict[str, Any]
+Name = tuple[str, str]
+
+
+def key_of(pair: Pair) -> tuple[Any, ...]:
+    """The key of a row of ``pairs.parquet``."""
+    return tuple(pair[name] for name in PAIR_KEY)
+
+
+def pairs_by_question(run: Run, group: Group, protocol: str) -> dict[tuple[str, str, int | None, str, str], list[Pair]]:
+    """The pairs of a group: (cache, at, layer, decisions, measure) to rows."""
+    found: dict[tuple[str, str, int | None, str, str], list[Pair]] = {}
+    for pair in run.pair_rows:
+        if (pair["model"], pair["split"], pair["protocol"]) == (group.model, group.split, protocol):
+            question = (pair["cache"], pair["at"], pair["layer"], pair["decisions"], pair["measure"])
+            found.setdefault(question, []).append(pair)
+    return found
+
+
+def both_ways(pairs: list[Pair]) -> dict[tuple[Name, Name], tuple[Pair, int]]:
+    """(row, column) to the pair and its sign, for either order of the two."""
+    found = {}
+    for pair in pairs:
+        first, second = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
+        found[first, second] = pair, 1
+        found[second, first] = pair, -1
+    return found
+
+
+def names_in(run: Run, pairs: list[Pair]) -> list[Name]:
+    """The entries that take part in some comparison, in the suite's order."""
+    present = {(pair[f"signal_{side}"], pair[f"parameters_{side}"]) for pair in pairs for side in "ab"}
+    return [(entry.signal, entry.parameters) for entry in run.entries if (entry.signal, entry.parameters) in present]
+
+
+def wins_tables(run: Run) -> list[Table]:
+    """Who beats whom, over tasks at the primary speed-up and over tasks and layers by DIS."""
+    return [table for group, protocol in run.each() for table in wins_of(run, group, protocol)]
+
+
+def wins_of(run: Run, group: Group, protocol: str) -> list[Table]:
+    """The two tables of wins of one model and protocol; none when nothing is compared."""
+    by_question = pairs_by_question(run, group, protocol)
+    at = speed_up_at(float(run.suite["primary_speed_up"]))
+    score = [(cache.name, at, None, "", own_measure(cache)) for cache in group.caches]
+    dis = [(cache.name, "", layer, "", "dis") for cache in group.caches for layer in cache.table_layers]
+    found = []
+    for name, what, questions in (("score", f"task score near {at.partition('=')[2]}×", score), ("dis", "DIS", dis)):
+        pairs = [pair for question in questions for pair in by_question.get(question, [])]
+        names = names_in(run, pairs)
+        if len(names) < 2:
+            continue
+        rows = []
+        for first in names:
+            cells = [wins_cell(pairs, first, second) for second in names]
+            rows.append(Row((label(run.label(*first)), *cells), signal=first[0]))
+        columns = [Column(run.label(*one), "against", "wins") for one in names]
+        counted = "tasks" if name == "score" else "tasks and layers"
+        table = Table(
+            table_name(run, f"wins-{name}", group=group, protocol=protocol),
+            f"Pairwise wins by {what} ({where(run, group, protocol)})",
+            "Between which signals can a difference be claimed at all?",
+            "pairs", (Column("Signal"), *columns), tuple(rows),
+            (f"Better : worse, counted over {len(questions)} {counted} where the Holm-adjusted p-value "
+             f"is below {CLAIM}; the rest cannot be told apart. Protocol: {protocol}.",
+             "Bold: some wins and no loss."), protocol, group.model,
+        )  # fmt: skip
+        found.append(finished(run, table, group))
+    return found
+
+
+def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
+    """Better : worse of one entry against another; counts, so the cell has no key of its own."""
+    if first == second:
+        return Cell("·")
+    better = worse = total = 0
+    for pair in pairs:
+        names = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
+        if {first, second} != set(names):
+            continue
+        total += 1
+        sign = (1 if names[0] == first else -1) * (-1 if pair["measure"] in LOWER_IS_BETTER else 1)
+        if pair["p_adjusted"] < CLAIM:
+            better += sign * pair["difference"] > 0
+            worse += sign * pair["difference"] < 0
+    if not total:
+        return Cell("–", status="missing", reason="not compared: unmatched, undefined or unreliable")
+    return Cell(f"{better} : {worse}", best=better > 0 and worse == 0, status="ok", hint=f"of {total} comparisons")
+
+
+def difference_tables(run: Run) -> list[Table]:
+    """Every pair at the primary speed-up, one table per task and for the average."""
+    tables = []
+    at = speed_up_at(float(run.suite["primary_speed_up"]))
+    for group, protocol in run.each():
+        by_question = pairs_by_question(run, group, protocol)
+        columns = [(cache.name, task_heading(run, cache), own_measure(cache)) for cache in group.caches]
+        if len(group.caches) > 1:
+            columns.append(("", AVERAGE, average_measure(group)))
+        for cache, title, measure in columns:
+            pairs = by_question.get((cache, at, None, "", measure), [])
+            if pairs:
+                tables.append(difference_table(run, group, protocol, (cache, title), pairs))
+    return tables
+
+
+def difference_table(run: Run, group: Group, protocol: str, place: tuple[str, str], pairs: list[Pair]) -> Table:
+    """All paired differences of one column of the main table: row less column."""
+    names, known = names_in(run, pairs), both_ways(pairs)
+    cache, title = place
+    rows = []
+    for first in names:
+        cells = [label(run.label(*first))]
+        for second in names:
+            pair, sign = known.get((first, second), ({}, 1))
+            cells.append(pair_cell(pair, key_of(pair), sign) if pair else Cell("·"))
+        rows.append(Row(tuple(cells), signal=first[0]))
+    speed = f"{float(run.suite['primary_speed_up']):g}×"
+    return Table(
+        table_name(run, f"differences-{slug(cache or AVERAGE)}", group=None if cache else group, protocol=protocol),
+        f"Paired differences near {speed}: {title} ({where(run, group, protocol)})",
+        "By how much do two signals differ on the same samples?",
+        "pairs", (Column("Signal"), *(Column(run.label(*one), "less", "difference", "higher") for one in names)),
+        tuple(rows),
+        (f"Row less column in points, with the p-value adjusted by Holm's method over all pairs. Protocol: {protocol}.",
+         f"Bold: better with an adjusted p-value below {CLAIM}."), protocol, group.model,
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""One small table per task: what each signal does there, over all questions, under one protocol."""
+
+from __future__ import annotations
+
+from exitbench.reports.run_data.finished_run import CacheFacts, Group, Run, loss_at, own_measure, speed_up_at
+from exitbench.reports.run_data.names import slug
+from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.tables.cells import dis_cell, plain, ratio
+from exitbench.reports.tables.table import Cell, Column, Table
+from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished
+from exitbench.reports.tables.task_scores import reading
+
+
+def task_table(run: Run, cache: CacheFacts, protocol: str) -> Table:
+    """DIS at the suite's layers, rates, score at the primary speed-up, and the largest speed-ups, of one cache."""
+    primary, fast = float(run.suite["primary_speed_up"]), float(run.suite["rates_speed_up"])
+    losses = [float(loss) for loss in run.suite["losses"]]
+    score = "F1" if cache.metric == "f1" else "Accuracy"
+    columns = [
+        Column("Signal"),
+        Column(f"near {primary:g}×", f"{score} (speed-up)", own_measure(cache), "higher"),
+        *(Column(f"layer {layer}", "DIS", "dis", "higher") for layer in cache.table_layers),
+        Column("premature", f"Exit rates near {fast:g}×", "premature_rate", "lower"),
+        Column("delayed", f"Exit rates near {fast:g}×", "delayed_rate", "lower"),
+        *(Column(f"loss {loss:g}", "Largest speed-up", "max_speed_up", "higher") for loss in losses),
+    ]
+
+    def cells(signal: str, parameters: str) -> list[Cell]:
+        def number(measure: str, at: str = "", layer: int | None = None, decisions: str = "") -> Cell:
+            return plain(run.row(cache, protocol, signal, parameters, measure, at, layer, decisions))
+
+        ranks = [
+            dis_cell(
+                run.row(cache, protocol, signal, parameters, "dis", "", layer),
+                run.row(cache, protocol, signal, parameters, "tied_share", "", layer),
+            )
+            for layer in cache.table_layers
+        ]
+        rates = [number(f"{kind}_rate", speed_up_at(fast), None, "all") for kind in ("premature", "delayed")]
+        largest = [
+            ratio(run.row(cache, protocol, signal, parameters, "max_speed_up", loss_at(loss))) for loss in losses
+        ]
+        return [reading(run, cache, protocol, signal, parameters, speed_up_at(primary)), *ranks, *rates, *largest]
+
+    rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
+    table = Table(
+        f"task-{slug(cache.name)}",
+        f"{place_title(run, cache)}, {protocol}",
+        "What does each signal do on this task?",
+        "tasks",
+        tuple(columns),
+        tuple(rows),
+        ("Rates over all decisions.",),
+        protocol,
+        cache.model,
+    )
+    return finished(run, table, Group(cache.model, cache.split, (cache,)))

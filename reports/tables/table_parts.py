@@ -1,0 +1,71 @@
+"""What all tables share: file names, rows of entries and bounds, and the notes that their cells need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from exitbench.reports.run_data.finished_run import Group, Run
+from exitbench.reports.run_data.identical import Identical
+from exitbench.reports.tables.table import Cell, Row, Table, label
+
+CellOf = Callable[[str, str], list[Cell]]
+"""(signal, parameters) to the cells of its row, without the label."""
+
+MARK_NOTES = {
+    "unmatched": "† more than 2% away from the wanted speed-up: takes no part in best, tests and averages; "
+    "behind it the expected value at exactly that speed-up.",
+    "unreliable": "‡ too few samples of one kind or no spread: to be read with care.",
+}
+BEST_NOTE = "Bold: best of the column. Underlined: not significantly worse than the best (Holm-adjusted p ≥ 0.05)."
+
+
+def entry_rows(run: Run, cells: CellOf) -> list[Row]:
+    """One row per entry of the suite."""
+    return [
+        Row((label(run.label(entry.signal, entry.parameters), entry.text), *cells(entry.signal, entry.parameters)),
+            signal=entry.signal)
+        for entry in run.entries
+    ]  # fmt: skip
+
+
+def bound_rows(run: Run, bounds: Iterable[str], cells: CellOf) -> list[Row]:
+    """Rows of bounds, without those the run has nothing of."""
+    found = [Row((label(run.label(bound)), *cells(bound, "")), "bound", bound) for bound in bounds]
+    return [row for row in found if any(cell.numbers for cell in row.cells)]
+
+
+def where(run: Run, group: Group, protocol: str) -> str:
+    """Model and protocol of a table, for its title."""
+    return f"{run.group_title(group)}, {protocol}"
+
+
+def finished(run: Run, table: Table, group: Group | None = None) -> Table:
+    """The table with the notes its cells need behind its own."""
+    mine = [
+        one
+        for one in run.identical
+        if group is not None and one.protocol == table.protocol and one.cache in group.caches
+    ]
+    return replace(table, notes=notes_of(table.rows, mine, run, *table.notes))
+
+
+def notes_of(rows: Sequence[Row], identical: Iterable[Identical], run: Run, *more: str) -> tuple[str, ...]:
+    """Notes for some rows: ``more``, what marks mean, which entries are one, and why cells are empty."""
+    cells = [cell for row in rows for cell in row.cells]
+    notes = list(more)
+    if any(cell.tied for cell in cells):
+        notes.append(BEST_NOTE)
+    notes += [note for status, note in MARK_NOTES.items() if any(cell.status == status for cell in cells)]
+    notes += [one.sentence(run) for one in identical]
+    empty: dict[str, list[str]] = {}
+    for row in rows:
+        for cell in row.cells:
+            if cell.status in ("undefined", "missing") and row.kind == "signal" and cell.reason:
+                empty.setdefault(cell.reason, []).append(row.cells[0].text)
+    return (*notes, *(f"– {', '.join(dict.fromkeys(names))}: {reason}." for reason, names in empty.items()))
+
+
+def says_something(table: Table) -> bool:
+    """Whether any cell of a table holds a measurement."""
+    return any(cell.status in ("ok", "unmatched", "unreliable") for row in table.rows for cell in row.cells)

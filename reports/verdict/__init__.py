@@ -1,0 +1,1 @@
+"""The verdict: who leads, by how much, and what to be warned of."""

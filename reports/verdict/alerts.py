@@ -1,0 +1,238 @@
+"""What a reader must know before trusting a table: failures, gaps, thin data, unmatched readings, ties, twins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.vocabulary import BOUNDS
+from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.provenance import place_title
+
+Severity = Literal["error", "caution", "note"]
+FEW_ROWS = 300
+"""Below this many samples, a difference of two points of accuracy drowns in chance."""
+TIED_PERCENT = 5.0
+"""A share of tied pairs from which a ranking is partly a coin."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One warning: a headline, what it means, and the places it concerns."""
+
+    severity: Severity
+    kind: str
+    headline: str
+    meaning: str
+    places: tuple[str, ...] = ()
+
+
+def alerts_of(run: Run) -> list[Alert]:
+    """All alerts of a run, the gravest first."""
+    shown = shown_rows(run)
+    found = [
+        *failed_units(run.record),
+        *missing_cells(run),
+        *few_samples(run),
+        *unreliable(shown, run),
+        *unmatched(shown, run),
+        *undefined(shown, run),
+        *ties(shown, run),
+        *identical(run),
+        *only_in_sample(run),
+        *run_notes(run.record),
+    ]
+    order = {"error": 0, "caution": 1, "note": 2}
+    return sorted(found, key=lambda alert: order[alert.severity])
+
+
+def shown_rows(run: Run) -> list[Row]:
+    """The rows of compared entries that the tables show: readings, and measures at the suite's layers."""
+    entries = {(entry.signal, entry.parameters) for entry in run.entries}
+    layers = {cache.name: cache.table_layers for cache in run.caches}
+    found = []
+    for row in run.rows.values():
+        if not row.cache or (row.signal, row.parameters) not in entries or row.at.startswith("tau="):
+            continue
+        if row.layer is None or (not row.at and row.layer in layers[row.cache]):
+            found.append(row)
+    return found
+
+
+def failed_units(record: Mapping[str, object]) -> list[Alert]:
+    """Parts of the run that did not finish."""
+    failures = record.get("failures")
+    if not isinstance(failures, list) or not failures:
+        if record.get("complete", True):
+            return []
+        return [Alert("error", "failed", "This run is not complete", "Start it again: it continues where it was left.")]
+    places = tuple(f"{one['label']}: {one['reason']}" for one in failures)
+    count = f"{len(places)} parts of the run" if len(places) > 1 else "One part of the run"
+    meaning = "Their cells are missing below, and nothing was compared with them. Start the run again to try once more."
+    return [Alert("error", "failed", f"{count} failed", meaning, places)]
+
+
+def missing_cells(run: Run) -> list[Alert]:
+    """Entries without any row where others have one."""
+    present: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for row in run.rows.values():
+        present.setdefault((row.cache, row.protocol), set()).add((row.signal, row.parameters))
+    gaps: dict[str, list[str]] = {}
+    for cache in run.caches:
+        for protocol in run.suite["protocols"]:
+            for entry in run.entries:
+                if (entry.signal, entry.parameters) not in present.get((cache.name, protocol), set()):
+                    label = run.label(entry.signal, entry.parameters)
+                    gaps.setdefault(label, []).append(f"{place_title(run, cache)} ({protocol})")
+    if not gaps:
+        return []
+    places = tuple(f"{label}: {shortened(where)}" for label, where in gaps.items())
+    meaning = "Averages over tasks leave such a signal out, and it takes no part in comparisons there."
+    return [Alert("error", "missing", f"{plural(len(gaps), 'signal')} without results on some task", meaning, places)]
+
+
+def few_samples(run: Run) -> list[Alert]:
+    """Caches too small for fine differences."""
+    small = [cache for cache in run.caches if cache.rows < FEW_ROWS]
+    if not small:
+        return []
+    places = tuple(f"{place_title(run, cache)}: {plural(cache.rows, 'row')}" for cache in small)
+    head = f"Few samples on {plural(len(small), 'task')}"
+    meaning = f"Below {FEW_ROWS} rows, intervals are wide and little can be claimed."
+    return [Alert("caution", "few-samples", head, meaning, places)]
+
+
+def unreliable(shown: Sequence[Row], run: Run) -> list[Alert]:
+    """Numbers whose interval cannot be trusted."""
+    found = [row for row in shown if row.status == "unreliable"]
+    meaning = "Too few right or too few wrong predictions, or no spread at all: shown, but the interval means little."
+    return grouped("caution", "unreliable", "{} with an unreliable interval", meaning, found, run, by_measure)
+
+
+def unmatched(shown: Sequence[Row], run: Run) -> list[Alert]:
+    """One alert for all readings that are too far from the wanted speed-up."""
+    found = [row for row in shown if row.status == "unmatched" and row.measure == "speed_up" and not row.decisions]
+    meaning = (
+        "No operating point lies within 2 % of the wanted speed-up. Such a cell takes no part in best, tests and "
+        "averages; where the signal reaches both sides, the value at exactly that speed-up stands beside it."
+    )
+    return grouped("caution", "unmatched", "{} not matched in speed-up", meaning, found, run, by_reading, "reading")
+
+
+def undefined(shown: Sequence[Row], run: Run) -> list[Alert]:
+    """Cells without a number, where there is nothing to measure."""
+    found = [row for row in shown if row.status == "undefined" and row.measure in ("dis", "accuracy", "f1")]
+    meaning = "There is nothing to measure in these cells, such as a first layer that has no score yet."
+    return grouped("note", "undefined", "{} undefined", meaning, found, run, by_reading)
+
+
+def ties(shown: Sequence[Row], run: Run) -> list[Alert]:
+    """Rankings with many equal scores."""
+    found = [
+        row for row in shown
+        if row.measure == "tied_share" and not math.isnan(row.value) and row.value >= TIED_PERCENT
+    ]  # fmt: skip
+    meaning = (
+        f"At least {TIED_PERCENT:g} % of the pairs behind a DIS are tied and count one half each: "
+        "part of that ranking is a coin."
+    )
+    return grouped(
+        "note", "ties", "{} with many ties", meaning, found, run, lambda row: f"layer {row.layer}", "ranking"
+    )
+
+
+def identical(run: Run) -> list[Alert]:
+    """Signals that rank all samples alike, which two classes force on three of them."""
+    if not run.identical:
+        return []
+    groups: dict[str, list[str]] = {}
+    for twin in run.identical:
+        members = ", ".join(run.label(*member) for member in twin.members)
+        groups.setdefault(members, []).append(f"{place_title(run, twin.cache)} ({twin.protocol})")
+    places = tuple(f"{members}: {shortened(where)}" for members, where in groups.items())
+    meaning = (
+        "With two classes, entropy, normalised entropy and the largest probability all follow the difference of the "
+        "two logits: same ranking, same curve. Equal rows there are one signal under several names, not agreement "
+        "between methods."
+    )
+    return [Alert("note", "identical", "Identical signals", meaning, places)]
+
+
+def only_in_sample(run: Run) -> list[Alert]:
+    """A run whose choices were made on the samples it scores."""
+    if list(run.suite["protocols"]) != ["in-sample"]:
+        return []
+    meaning = (
+        "Thresholds and parameters were chosen on the very samples that are scored, "
+        "which flatters signals with many parameters."
+    )
+    return [Alert("caution", "in-sample", "Only the in-sample protocol was run", meaning)]
+
+
+def run_notes(record: Mapping[str, object]) -> list[Alert]:
+    """What the runner left out."""
+    notes = record.get("notes")
+    if not isinstance(notes, list) or not notes:
+        return []
+    meaning = "A parameter that could never exit is not tried."
+    return [Alert("note", "notes", "Left out of the grids", meaning, tuple(map(str, notes)))]
+
+
+def by_measure(row: Row) -> str:
+    """Where a row stands: its measure, and its layer if it has one."""
+    where = f" at layer {row.layer}" if row.layer is not None else ""
+    return f"{row.measure.replace('_', ' ')}{where}"
+
+
+def by_reading(row: Row) -> str:
+    """Where a row stands: its layer, or its reading."""
+    if row.layer is not None:
+        return f"layer {row.layer}"
+    kind, _, amount = row.at.partition("=")
+    return f"{amount}×" if kind == "speed_up" else f"loss {amount}" if kind == "loss" else row.measure
+
+
+def grouped(
+    severity: Severity,
+    kind: str,
+    headline: str,
+    meaning: str,
+    found: Iterable[Row],
+    run: Run,
+    where: Callable[[Row], str],
+    noun: str = "cell",
+) -> list[Alert]:
+    """One alert for many cells: a line per signal, the tasks with their places in it, protocols together."""
+    titles = {cache.name: place_title(run, cache) for cache in run.caches}
+    lines: dict[str, dict[str, dict[str, None]]] = {}
+    cells = 0
+    for row in found:
+        if row.signal in BOUNDS:
+            continue
+        cells += 1
+        tasks = lines.setdefault(run.label(row.signal, row.parameters), {})
+        tasks.setdefault(titles[row.cache], {})[where(row)] = None
+    if not cells:
+        return []
+    places = tuple(
+        f"{label}: " + "; ".join(f"{task} ({', '.join(spots)})" for task, spots in tasks.items())
+        for label, tasks in lines.items()
+    )
+    return [Alert(severity, kind, headline.format(plural(cells, noun)), meaning, places)]
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "cell"), plural(3, "cell")
+    ('1 cell', '3 cells')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def shortened(where: Sequence[str], most: int = 6) -> str:
+    """The first few of many places."""
+    return ", ".join(where[:most]) + (f" and {len(where) - most} more" if len(where) > most else "")

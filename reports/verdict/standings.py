@@ -1,0 +1,167 @@
+"""Who leads a column of results, by how much, and from whom no difference can be claimed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from exitbench.benchmarks.results.schema import PAIR_KEY, Row
+from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
+from exitbench.reports.run_data.finished_run import average_measure, own_measure, speed_up_at
+from exitbench.reports.run_data.numbers import Number, number, p_text
+from exitbench.reports.run_data.provenance import Pair, SourceRows, key_of, place_title
+from exitbench.reports.tables.cells import shown
+
+Question = tuple[str, str, str, str, str, int | None, str, str]
+"""What makes a column: cache, model, split, protocol, at, layer, decisions, measure."""
+PROTOCOLS = ("held-out", "cross-fit", "in-sample")
+"""From the protocol that promises least to the one that flatters most."""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The best of a column against another entry: best minus other, and the p-value adjusted within the column."""
+
+    other: str
+    difference: Number
+    p_value: Number
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One column: its best entry, those level with it, and its lead over the best entry that is clearly worse.
+
+    ``shared`` are other entries with the very same best value, ``level`` those that are lower but not clearly so.
+    """
+
+    place: str
+    question: Question
+    best: str
+    signal: str
+    score: Number
+    speed_up: Number | None
+    level: tuple[str, ...]
+    behind: Lead | None
+    compared: int
+    shared: tuple[str, ...] = ()
+
+    @property
+    def cache(self) -> str:
+        """The cache's name, empty for an average."""
+        return self.question[0]
+
+    @property
+    def alone(self) -> bool:
+        """Whether the best is better than every other entry by more than chance explains."""
+        return self.compared > 1 and not self.level and not self.shared
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        return (self.best, *self.shared, *self.level)
+
+
+def leading_protocol(protocols: Sequence[str]) -> str:
+    """The protocol that a verdict is read under: the most cautious one that was run."""
+    return next((one for one in PROTOCOLS if one in protocols), protocols[0] if protocols else PROTOCOLS[-1])
+
+
+class Contests:
+    """The columns of one run in which entries are compared."""
+
+    def __init__(self, source: SourceRows) -> None:
+        self.source, self.run = source, source.run
+        self._columns: dict[Question, list[Row]] = {}
+        self._pairs: dict[Question, list[Pair]] = {}
+        for row in self.run.rows.values():
+            if row.best is not None:
+                self._columns.setdefault(question_of(row), []).append(row)
+        for pair in source.pairs:
+            if pair["p_against_best"] is not None and not math.isnan(pair["p_against_best"]):
+                self._pairs.setdefault(pair_question(pair), []).append(pair)
+
+    @property
+    def questions(self) -> Iterable[Question]:
+        return self._columns.keys()
+
+    def standing(self, question: Question) -> Standing | None:
+        """The standing of one column; None when nothing in it was compared."""
+        column = self._columns.get(question, [])
+        best = next((row for row in column if row.best), None)
+        if best is None:
+            return None
+        shared = [row for row in column if row.best and row is not best]
+        level = [row for row in column if row.tied_with_best and not row.best]
+        worse = [row for row in column if not row.tied_with_best]
+        worse.sort(key=lambda row: row.value, reverse=best.measure not in LOWER_IS_BETTER)
+        pace = self.run.rows.get(replace(best, measure="speed_up").key)
+        return Standing(
+            self.place(question),
+            question,
+            self.label(best),
+            best.signal,
+            shown(best),
+            None if pace is None or math.isnan(pace.value) else shown(pace, digits=2),
+            tuple(self.label(row) for row in level),
+            self.lead(best, worse[0]) if worse else None,
+            len(column),
+            tuple(self.label(row) for row in shared),
+        )
+
+    def place(self, question: Question) -> str:
+        cache = next((one for one in self.run.caches if one.name == question[0]), None)
+        return f"average of {question[1]}" if cache is None else place_title(self.run, cache)
+
+    def label(self, row: Row) -> str:
+        return self.run.label(row.signal, row.parameters)
+
+    def lead(self, best: Row, other: Row) -> Lead | None:
+        """The tested difference of the best and another entry; None when that pair was not tested."""
+        first, second = ((row.signal, row.parameters) for row in (best, other))
+        for pair in self._pairs.get(question_of(best), []):
+            sides = [(pair[f"signal_{side}"], pair[f"parameters_{side}"]) for side in "ab"]
+            if sides not in ([first, second], [second, first]):
+                continue
+            sign = 1 if sides[0] == first else -1
+            low, high = sorted((sign * pair["low"], sign * pair["high"]))
+            key: tuple[Any, ...] = key_of(PAIR_KEY, pair)
+            gap = number(sign * pair["difference"], low, high, source="pairs", key=key, column="difference")
+            p_value = pair["p_against_best"]
+            p = Number(p_value, p_text(p_value), source="pairs", key=key, column="p_against_best")
+            return Lead(self.label(other), gap, p)
+        return None
+
+    def at_speed_up(self, speed_up: float, protocol: str) -> list[Standing]:
+        """Task score at a matched speed-up: averages first, then one standing per cache."""
+        at = speed_up_at(speed_up)
+        wanted: list[Question] = [
+            ("", group.model, group.split, protocol, at, None, "", average_measure(group)) for group in self.run.groups
+        ]
+        wanted += [
+            (cache.name, cache.model, cache.split, protocol, at, None, "", own_measure(cache))
+            for cache in self.run.caches
+        ]
+        found = (self.standing(one) for one in wanted)
+        return [one for one in found if one is not None]
+
+    def at_layers(self, protocol: str) -> list[Standing]:
+        """DIS at the suite's layers of every cache."""
+        wanted: list[Question] = [
+            (cache.name, cache.model, cache.split, protocol, "", layer, "", "dis")
+            for cache in self.run.caches
+            for layer in cache.table_layers
+        ]
+        found = (self.standing(one) for one in wanted)
+        return [one for one in found if one is not None]
+
+
+def question_of(row: Row) -> Question:
+    """The column that a row of the results belongs to."""
+    return row.cache, row.model, row.split, row.protocol, row.at, row.layer, row.decisions, row.measure
+
+
+def pair_question(pair: Pair) -> Question:
+    """The column that a pair belongs to."""
+    cache, model, split, protocol = (pair[name] for name in ("cache", "model", "split", "protocol"))
+    return cache, model, split, protocol, pair["at"], pair["layer"], pair["decisions"], pair["measure"]

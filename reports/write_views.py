@@ -1,0 +1,102 @@
+"""Everything that is made from a finished run's result files: tables, findings, figures, and the page, in that order.
+
+The page is taken away first and written last, so that a folder with a page has all its views.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from exitbench.progress import ProgressBar
+from exitbench.reports.figures.catalogue import figures_of
+from exitbench.reports.findings.findings import findings
+from exitbench.reports.formats.csv import csv_text
+from exitbench.reports.formats.latex import latex
+from exitbench.reports.formats.markdown import markdown
+from exitbench.reports.page.page import Page
+from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.tables.table import Table
+from exitbench.workers import Failure, Workers
+
+PAGE, FINDINGS = "report.html", "findings.md"
+TABLES, FIGURES, UNFINISHED = "tables", "figures", ".views"
+SPELLINGS = {"csv": csv_text, "md": markdown, "tex": latex}
+
+
+@dataclass(frozen=True)
+class FigureUnit:
+    """One figure for any worker process: plain values only."""
+
+    folder: Path
+    run_dir: Path
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"figure {self.name}"
+
+    def work(self) -> None:
+        from exitbench.reports.figures.render import draw  # seconds to import, and only for those who draw
+
+        draw(self.run_dir, self.name, self.folder)
+
+
+def write_views(run: Run, workers: Workers | None = None) -> None:
+    """Write ``tables/``, ``figures/`` and ``report.html`` into a run's folder, in place of what was there.
+
+    While ``workers`` draw the figures, this process makes everything else. A run that compares CAP with energy and
+    entropy also gets ``findings.md``.
+    Raises RuntimeError when a figure could not be drawn (the other views are there by then, without a page).
+    """
+    (run.path / PAGE).unlink(missing_ok=True)
+    with figures_drawn(run, workers or Workers()) as failures:
+        page = Page([run])
+        write_tables([one.table for one in page.views[0].tables], run.path / TABLES)
+        write_findings(run)
+        page.prepare()
+    if failures:
+        raise RuntimeError("; ".join(f"{failure.label}: {failure.reason}" for failure in failures))
+    page.write(run.path / PAGE)
+
+
+def write_findings(run: Run) -> None:
+    """Write the findings, or take away old ones where the run has none."""
+    text = findings(run)
+    if text is None:
+        (run.path / FINDINGS).unlink(missing_ok=True)
+    else:
+        (run.path / FINDINGS).write_bytes(text.encode())
+
+
+def write_tables(tables: list[Table], folder: Path) -> None:
+    """Every table in every spelling; files of tables that are no more are taken away."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for table in tables:
+        for ending, spell in SPELLINGS.items():
+            (folder / f"{table.name}.{ending}").write_bytes(spell(table).encode())
+
+
+@contextmanager
+def figures_drawn(run: Run, workers: Workers) -> Iterator[list[Failure]]:
+    """Have all figures drawn while the block goes on; when it ends, the list holds those that could not be."""
+    failures: list[Failure] = []
+    unfinished = run.path / UNFINISHED
+    for folder in (run.path / FIGURES, unfinished):
+        shutil.rmtree(folder, ignore_errors=True)
+    (run.path / FIGURES).mkdir()
+    units = [FigureUnit(unfinished / one.name, run.path, one.name) for one in figures_of(run)]
+    with ProgressBar("figures", len(units), transient=True) as bar:
+        wait = workers.begin(units, lambda unit: bar.advance(note=unit.label))
+        yield failures
+        failures += wait()
+    for unit in units:
+        for ending in ("svg", "png"):
+            drawn = unit.folder / f"{unit.name}.{ending}"
+            if drawn.is_file():
+                drawn.replace(run.path / FIGURES / drawn.name)
+    shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,93 @@
+"""Writes the part of ``fixtures/README.md`` that comes from the caches: commands, versions, accuracy per layer.
+
+python scripts/describe_fixtures.py
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import make_fixtures  # noqa: E402
+from scipy.stats import spearmanr  # noqa: E402
+
+from exitbench.cache import Cache, cache_card  # noqa: E402
+
+README = ROOT / "fixtures" / "README.md"
+BEGIN, END = "<!-- begin: written by scripts/describe_fixtures.py -->\n", "<!-- end -->\n"
+
+
+def caches() -> list[tuple[make_fixtures.Recipe, Cache]]:
+    """The caches that are there, each with its recipe, in the order in which they are made."""
+    return [
+        (recipe, Cache(make_fixtures.CACHES / recipe.name))
+        for recipe in make_fixtures.RECIPES
+        if (make_fixtures.CACHES / recipe.name / "manifest.json").is_file()
+    ]
+
+
+def growth(accuracy: list[float]) -> tuple[float, float]:
+    """How accuracy per layer grows with depth: Spearman's correlation with the layer, and last minus first."""
+    return float(spearmanr(range(len(accuracy)), accuracy).statistic), accuracy[-1] - accuracy[0]
+
+
+def majority(classes: dict[str, int]) -> float:
+    """The share of the most frequent class, in percent."""
+    return 100 * max(classes.values()) / sum(classes.values())
+
+
+def overview() -> str:
+    """One line for each cache."""
+    names = ("cache", "rows", "layers", "features", "size", "majority class", "first layer", "last layer", "Spearman")
+    lines = [f"| {' | '.join(names)} |", "|---|--:|--:|---|--:|--:|--:|--:|--:|"]
+    for _, cache in caches():
+        card = cache_card(cache)
+        accuracy = card["accuracy_per_layer"]
+        lines.append(
+            f"| `{cache.name}` | {card['rows']:,} | {card['layers']} | {card['features'] or 'compact'} "
+            f"| {card['bytes'] / 1e6:.1f} MB | {majority(card['classes']):.1f} | {accuracy[0]:.1f} "
+            f"| {accuracy[-1]:.1f} | {growth(accuracy)[0]:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def section(recipe: make_fixtures.Recipe, cache: Cache) -> str:
+    """The part on one cache."""
+    card = cache_card(cache)
+    accuracy, provenance = card["accuracy_per_layer"], card["provenance"]
+    subset = f"{recipe.rows:,} random rows of the training file" if recipe.rows else "every row of the training file"
+    classes = ", ".join(f"{name} ({count:,})" for name, count in card["classes"].items())
+    versions = ", ".join(f"{name} {number}" for name, number in provenance["versions"].items())
+    epochs = f"{recipe.epochs} epoch{'s' if recipe.epochs > 1 else ''}"
+    layers = " | ".join(str(number) for number in range(1, len(accuracy) + 1))
+    return f"""### {cache.name}
+
+Trained on {subset}, {epochs}; classes of the {card["rows"]:,} rows: {classes}.
+
+```
+{" ".join(["exitbench", *make_fixtures.train_words(recipe)])}
+{provenance["command"]}
+```
+
+| layer | {layers} |
+|---|{"--:|" * len(accuracy)}
+| accuracy | {" | ".join(f"{value:.1f}" for value in accuracy)} |
+
+Collected on {provenance["device"]} in {provenance["dtype"]} with {versions}.
+"""
+
+
+def generated() -> str:
+    """Everything between the two marks."""
+    return "\n".join([overview(), *(section(recipe, cache) for recipe, cache in caches())])
+
+
+def main() -> None:
+    """Replace what stands between the marks."""
+    before, rest = README.read_text(encoding="utf-8").split(BEGIN)
+    README.write_text(f"{before}{BEGIN}\n{generated()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

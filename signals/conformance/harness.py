@@ -1,0 +1,94 @@
+"""What the conformance checks are written with: the points of a signal to look at, raw scores, comparisons."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from exitbench.signals.conformance.synthetic_layers import SyntheticLayers
+from exitbench.signals.contract import parameters as text
+from exitbench.signals.contract.layer import Layer, State
+from exitbench.signals.contract.signal import ExitSignal
+
+
+class CheckError(AssertionError):
+    """A signal does not have the property that a check looked for."""
+
+
+Subject = ExitSignal | type[ExitSignal]
+Check = Callable[[Subject], None]
+
+
+def points(signal: Subject) -> Iterator[ExitSignal]:
+    """The signal itself, or a class at its defaults and at each value of every parameter's grid and choices."""
+    if isinstance(signal, ExitSignal):
+        yield signal
+        return
+    default = signal()
+    yield default
+    for one in text.parameters(signal):
+        values = (False, True) if one.type is bool else (*one.grid, *one.choices)
+        yield from (signal(**{one.name: value}) for value in values if value != one.default)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for torch: tensors this small are done long before a busy machine has woken a second one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def at_every_point(check: Callable[[ExitSignal], None]) -> Check:
+    """Let a check of one instance take a class too, and report any error as a failure that names the instance."""
+
+    @functools.wraps(check)
+    def checked(signal: Subject) -> None:
+        for point in points(signal):
+            try:
+                with one_thread():
+                    check(point)
+            except Exception as error:
+                kind = "" if isinstance(error, CheckError) else f"{type(error).__name__}: "
+                raise CheckError(f"{point.text}: {kind}{error}") from error
+
+    return checked
+
+
+def require(holds: bool, otherwise: str) -> None:
+    """Fail the check unless the property holds."""
+    if not holds:
+        raise CheckError(otherwise)
+
+
+def ready(signal: ExitSignal, data: SyntheticLayers) -> ExitSignal:
+    """The signal, fitted on ``data`` where it must be."""
+    return signal.fit(data.layers, data.labels) if signal.needs_fit else signal
+
+
+def scores_of(signal: ExitSignal, layers: Iterable[Layer]) -> list[Tensor]:
+    """What the signal returns at each layer, unchecked, so that each check judges its own property only."""
+    scores: list[Tensor] = []
+    state: State = None
+    for layer in layers:
+        score, state = signal.step(layer, state)
+        scores.append(score)
+    return scores
+
+
+def same(found: Iterable[Tensor], expected: Iterable[Tensor], *, exactly: bool = False) -> bool:
+    """Whether two lists of scores agree, NaN with NaN; by default up to the rounding of another order of summation."""
+    off = 0.0 if exactly else 1e-9
+    pairs = zip(found, expected, strict=True)
+    return all(a.shape == b.shape and torch.allclose(a, b, rtol=off, atol=off, equal_nan=True) for a, b in pairs)
+
+
+def largest_change(signal: ExitSignal, found: list[Tensor], expected: list[Tensor]) -> float:
+    """The largest difference where a score is defined, relative to the largest score (at least 1)."""
+    a, b = (torch.stack(scores[signal.first_scored_layer - 1 :]) for scores in (found, expected))
+    return float(((a - b).abs().max() / b.abs().max().clamp(min=1.0)).nan_to_num(torch.inf))

@@ -1,0 +1,86 @@
+"""Checking what a signal class declares, when it is loaded, with errors that say how to write it right."""
+
+import dataclasses
+import typing
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+from exitbench.errors import InputError
+from exitbench.signals.contract import parameters as text
+from exitbench.signals.contract.layer import INPUTS
+from exitbench.signals.contract.signal import Continuous, ExitSignal, Integers, Reference
+from exitbench.signals.contract.stepping import PASSES
+
+
+def validate(signal: type[ExitSignal]) -> None:
+    """Raise an InputError that names the class and the way out if a declaration is wrong."""
+    problem = _class_variables(signal) or _fields(signal) or _methods(signal)
+    if problem:
+        raise InputError(f"signal class {signal.__name__}: {problem}")
+    try:
+        signal()
+    except InputError as error:
+        raise InputError(f"signal class {signal.__name__}: a default is not allowed: {error}") from error
+
+
+def _class_variables(signal: type[ExitSignal]) -> str:
+    """What is wrong with the class variables, or an empty text."""
+    wanted: dict[str, tuple[Callable[[Any], bool], str]] = {
+        "name": (_is_name, "lower-case words joined by hyphens, such as 'my-signal'"),
+        "title": (lambda title: isinstance(title, str) and bool(title.strip()), "the name to print in tables"),
+        "reference": (lambda reference: isinstance(reference, Reference), "Reference(paper, year, link)"),
+        "exits_when": (lambda direction: direction in PASSES, f"one of {' '.join(PASSES)}"),
+        "inputs": (_are_inputs, f"a frozenset of {', '.join(INPUTS)}"),
+        "thresholds": (
+            lambda thresholds: isinstance(thresholds, Continuous | Integers),
+            "Continuous() or Integers(low, below_depth)",
+        ),
+        "exceptions": (_are_reasons, "a mapping from the name of a check to the reason for breaking it"),
+    }
+    for name, (is_right, expected) in wanted.items():
+        found = getattr(signal, name, None)
+        if not is_right(found):
+            return f"{name} must be {expected}, found {found!r}"
+    return ""
+
+
+def _is_name(found: Any) -> bool:
+    return isinstance(found, str) and text.NAME.fullmatch(found) is not None
+
+
+def _are_inputs(found: Any) -> bool:
+    return isinstance(found, Set) and found <= set(INPUTS)
+
+
+def _are_reasons(found: Any) -> bool:
+    return isinstance(found, Mapping) and all(isinstance(why, str) and why.strip() for why in found.values())
+
+
+def _fields(signal: type[ExitSignal]) -> str:
+    """What is wrong with the parameters, or an empty text."""
+    made_by = vars(signal).get("__dataclass_params__")
+    if made_by is None or not made_by.frozen:
+        return "put @dataclass(frozen=True) above it, so that its parameters become fields"
+    types = typing.get_type_hints(signal)
+    for field in dataclasses.fields(signal):
+        if field.metadata.get("learned"):
+            continue
+        found = types[field.name]
+        if found not in text.TYPES:
+            return f"parameter {field.name} must be annotated int, float, bool or str, found {found}"
+        if field.default is dataclasses.MISSING:
+            return f"parameter {field.name} needs a default: write {field.name}: {found.__name__} = parameter(...)"
+    for one in text.parameters(signal):
+        for value in (*one.grid, *one.choices):
+            try:
+                one.checked(signal.name, value)
+            except InputError as error:
+                return f"the grid or choices of {one.name} hold a value that is not allowed: {error}"
+    return ""
+
+
+def _methods(signal: type[ExitSignal]) -> str:
+    """What is missing among the methods, or an empty text."""
+    if signal.score is ExitSignal.score and signal.step is ExitSignal.step:
+        return "write score(self, layer), or step(self, layer, state) if it remembers earlier layers"
+    return ""

@@ -1,0 +1,176 @@
+"""The contract of an exit signal: what a signal declares, what it is given, what it returns.
+
+A signal is a frozen dataclass in a file of its own. Its parameters are its fields; what it declares
+are class variables; what it does is :meth:`ExitSignal.score` (no memory) or :meth:`ExitSignal.step`
+(memory from layer to layer). Layers come in order, so a signal cannot look ahead, and the samples
+are independent of each other, so one implementation serves the replay of a whole cache, live
+inference with one sample, and live batches that shrink as samples leave.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from torch import Tensor
+
+from exitbench.errors import InputError
+from exitbench.signals.contract.layer import Input, Layer, State
+from exitbench.signals.contract.parameters import learned_fields, parameters, parameters_text, signal_text
+
+Direction = Literal["<", "<=", ">", ">="]
+"""A sample exits when its score stands in this relation to the threshold."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Where a signal was published."""
+
+    paper: str
+    year: int
+    link: str
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """Any real threshold."""
+
+    def values(self, depth: int) -> range | None:
+        """No list: every real number is a threshold."""
+        return None
+
+    def __str__(self) -> str:
+        return "continuous"
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Integer thresholds ``low .. depth - below_depth``."""
+
+    low: int
+    below_depth: int
+
+    def values(self, depth: int) -> range | None:
+        """Every threshold in a network of ``depth`` layers."""
+        return range(self.low, depth - self.below_depth + 1)
+
+    def __str__(self) -> str:
+        return f"integers {self.low}..M-{self.below_depth}"
+
+
+@dataclass(frozen=True)
+class ExitSignal:
+    """One number per sample and internal layer, a direction, and the first layer that may exit.
+
+    A subclass is a ``@dataclass(frozen=True)`` too. It sets the class variables, writes its
+    parameters as fields made by :func:`parameter`, and overrides :meth:`score` or :meth:`step`.
+    ``exceptions`` maps the name of a conformance check that the signal breaks on purpose to the reason.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    reference: ClassVar[Reference]
+    exits_when: ClassVar[Direction]
+    inputs: ClassVar[frozenset[Input]]
+    thresholds: ClassVar[Continuous | Integers] = Continuous()
+    exceptions: ClassVar[Mapping[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        for item in parameters(type(self)):
+            object.__setattr__(self, item.name, item.checked(self.name, getattr(self, item.name)))
+
+    @property
+    def text(self) -> str:
+        """The shortest text that makes this signal again, such as ``cap[alpha=0.1]``; defaults are left out."""
+        return signal_text(self)
+
+    @property
+    def parameters_text(self) -> str:
+        """Every parameter with its value, such as ``alpha=1,center=false``; empty where there is none."""
+        return parameters_text(self)
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether a constant added to all of a sample's logits (to all rows of W and to b) changes nothing.
+
+        A signal that always is may write ``shift_invariant = True``; one that depends on a parameter, a property.
+        """
+        return False
+
+    @property
+    def first_exit_layer(self) -> int:
+        """The first layer (from 1) at which a sample may exit."""
+        return 1
+
+    @property
+    def first_scored_layer(self) -> int:
+        """The first layer (from 1) that has a score; before it the score is NaN."""
+        return 1
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether :meth:`fit` must be called before the first step."""
+        return False
+
+    def score(self, layer: Layer) -> Tensor:
+        """The score of each sample at this layer, [samples] float64. For signals without memory."""
+        raise TypeError(f"signal {self.name!r} overrides neither score nor step")
+
+    def step(self, layer: Layer, state: State) -> tuple[Tensor, State]:
+        """The score of each sample at this layer, and what to remember for the next one."""
+        return self.score(layer), state
+
+    def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
+        """A signal that has learned from all layers of some labelled samples; by default, itself."""
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Name, parameters and learned values as plain JSON values; floats survive exactly."""
+        return {
+            "name": self.name,
+            "parameters": {item.name: getattr(self, item.name) for item in parameters(type(self))},
+            "learned": {name: plain(self.name, getattr(self, name)) for name in learned_fields(type(self))},
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """The signal that :meth:`to_json` described; an InputError where the description does not fit the class."""
+        if stored.get("name") != cls.name:
+            raise InputError(f"expected a stored signal {cls.name!r}, found {stored.get('name')!r}")
+        given: dict[str, Any] = {}
+        for part in ("parameters", "learned"):
+            values = stored.get(part, {})
+            if not isinstance(values, Mapping):
+                raise InputError(f"stored signal {cls.name}: {part} must be a JSON object, found {values!r}")
+            given |= frozen(values)
+        known = {field.name for field in dataclasses.fields(cls)}
+        if surplus := sorted(set(given) - known):
+            raise InputError(
+                f"stored signal {cls.name}: unknown {', '.join(surplus)}; known: {', '.join(sorted(known))}"
+            )
+        return cls(**given)
+
+
+def plain(signal: str, value: Any) -> Any:
+    """A learned value as JSON has it: tuples become lists, all else must be a finite number, text or None."""
+    if isinstance(value, tuple | list):
+        return [plain(signal, one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(signal, one) for key, one in value.items()}
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise InputError(
+        f"signal {signal}: a learned value must be finite numbers, text, tuples or mappings of these, found {value!r}"
+    )
+
+
+def frozen(value: Any) -> Any:
+    """A JSON value with its lists as tuples, as a frozen signal keeps them."""
+    if isinstance(value, list):
+        return tuple(frozen(one) for one in value)
+    if isinstance(value, Mapping):
+        return {key: frozen(one) for key, one in value.items()}
+    return value

@@ -1,0 +1,104 @@
+"""Driving a signal over the layers of a network, and the plain form of the exit rule.
+
+Everything that scores (the replay of a cache, live inference, the conformance checks) goes through
+:func:`validated_score`, so that a signal that returns the wrong shape or a NaN is named at once instead
+of spoiling a ranking silently.
+"""
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exitbench.errors import InputError
+from exitbench.signals.contract.layer import Layer, State
+from exitbench.signals.contract.signal import Direction, ExitSignal
+
+PASSES = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+"""The comparison of score with threshold behind each direction."""
+
+
+def validated_score(signal: ExitSignal, layer: Layer, score: Any) -> Tensor:
+    """``score`` itself if it is what the contract asks for at this layer, else an InputError.
+
+    The contract: a tensor [samples] of float64, finite from ``first_scored_layer`` on and all NaN before. A NaN has no
+    place in a ranking, and no threshold parts an infinite score from its neighbours.
+    """
+    if not isinstance(score, Tensor):
+        raise InputError(f"{_where(signal, layer)}: expected a tensor of scores, found {type(score).__name__}")
+    if score.dtype != torch.float64 or score.shape != (layer.samples,):
+        found = f"{str(score.dtype).removeprefix('torch.')} {list(score.shape)}"
+        raise InputError(f"{_where(signal, layer)}: expected scores float64 [{layer.samples}], found {found}")
+    if layer.index < signal.first_scored_layer:
+        if not bool(score.isnan().all()):
+            first = signal.first_scored_layer
+            raise InputError(f"{_where(signal, layer)}: a score before its first scored layer, {first}")
+    elif not math.isfinite(float(score.sum())) and not bool(score.isfinite().all()):
+        # One sum, since this stands in every live step; only a sum that is not finite is looked into.
+        row = int(score.isfinite().logical_not().nonzero()[0])
+        sample = f"row {row} (id {int(layer.ids[row])})"
+        found = f"found {float(score[row])}"
+        raise InputError(f"{_where(signal, layer)}: expected a finite score for {sample}, {found}")
+    return score
+
+
+def _where(signal: ExitSignal, layer: Layer) -> str:
+    return f"signal {signal.text} at layer {layer.index}"
+
+
+def score_layers(signal: ExitSignal, layers: Iterable[Layer]) -> Tensor:
+    """The scores of a signal at every internal layer, [layers - 1, samples] float64; NaN where none is defined.
+
+    ``layers`` come in order from 1; the last layer always answers and is not scored, so it may be left out.
+    """
+    if signal.needs_fit:
+        raise InputError(f"signal {signal.text} must be fitted on a calibration set before it can score")
+    rows: list[Tensor] = []
+    state: State = None
+    for layer in layers:
+        if layer.index != len(rows) + 1:
+            raise InputError(f"signal {signal.text}: expected layer {len(rows) + 1}, found layer {layer.index}")
+        if layer.index == layer.depth:
+            break
+        score, state = signal.step(layer.only(signal.inputs), state)
+        rows.append(validated_score(signal, layer, score))
+    if not rows:
+        raise InputError(f"signal {signal.text}: expected at least one internal layer, found none")
+    return torch.stack(rows)
+
+
+def take_state(state: State, rows: Tensor) -> State:
+    """A signal's state for the samples at ``rows`` (an index or a mask) only, as when the others have left."""
+    if state is None:
+        return None
+    if isinstance(state, Tensor):
+        return state[rows]
+    if isinstance(state, dict):
+        return {key: take_state(one, rows) for key, one in state.items()}
+    if isinstance(state, tuple | list):
+        return type(state)(take_state(one, rows) for one in state)
+    raise InputError(
+        f"a signal's state must be tensors, or a tuple, list or dict of them, with the samples first; "
+        f"found {type(state).__name__}"
+    )
+
+
+def exits(scores: Tensor, direction: Direction, first_exit_layer: int, threshold: float) -> Tensor:
+    """The layer at which each sample leaves, [samples] int64, from its scores [layers - 1, samples].
+
+    The rule as it is written: the first permitted internal layer whose score passes the threshold, else
+    the last one. A NaN never passes.
+
+    >>> exits(torch.tensor([[0.9, 0.2], [0.1, 0.8]]), "<", 1, 0.5).tolist()
+    [2, 1]
+    >>> exits(torch.tensor([[0.9, 0.2], [0.1, 0.8]]), "<", 2, 0.5).tolist()
+    [2, 3]
+    """
+    internal, samples = scores.shape
+    leaves = torch.full((samples,), internal + 1, dtype=torch.int64, device=scores.device)
+    for layer in range(internal, first_exit_layer - 1, -1):
+        leaves[PASSES[direction](scores[layer - 1], threshold)] = layer
+    return leaves

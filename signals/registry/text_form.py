@@ -1,0 +1,70 @@
+"""The one text form of a signal, read and expanded.
+
+``cap`` is a signal at its defaults, ``cap[alpha=0.1]`` sets a parameter, ``f-pabee[divergence=kl,patience=2]``
+sets two, and ``cap[alpha=0.01|0.1|1|10]`` is a grid: one signal for each combination. The same text serves
+the command line, suites and result tables, and goes both ways: ``make(text).text == text`` for a text in
+its shortest form.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from exitbench.errors import InputError, did_you_mean
+from exitbench.signals.contract.parameters import parameters
+
+if TYPE_CHECKING:
+    from exitbench.signals.contract.signal import ExitSignal
+
+    S = TypeVar("S", bound=ExitSignal)
+
+NO_BRACKETS = re.compile(r"[^\[\],|=\s]+")
+
+
+SHAPE = "expected a form such as cap, cap[alpha=0.1] or cap[alpha=0.1|1,center=true]"
+
+
+def parse(written: str) -> tuple[str, dict[str, list[str]]]:
+    """A signal's text as its name and, for each parameter named, the values given, still as text.
+
+    >>> parse("cap[alpha=0.1|1,center=true]")
+    ('cap', {'alpha': ['0.1', '1'], 'center': ['true']})
+    """
+    name, bracket, rest = written.strip().partition("[")
+    name = name.strip()
+    if not NO_BRACKETS.fullmatch(name) or (bracket and not rest.endswith("]")) or "[" in rest or "]" in rest[:-1]:
+        raise InputError(f"cannot read the signal {written!r}: {SHAPE}")
+    if not bracket:
+        return name, {}
+    given: dict[str, list[str]] = {}
+    for part in rest[:-1].split(","):
+        key, equals, values = (piece.strip() for piece in part.partition("="))
+        listed = [value.strip() for value in values.split("|")]
+        if not equals or not key or not all(listed) or "=" in values:
+            raise InputError(f"cannot read {part.strip()!r} in the signal {written!r}: {SHAPE}")
+        if key in given:
+            raise InputError(f"the signal {written!r} sets {key} twice; write a grid as {key}=A|B")
+        given[key] = listed
+    return name, given
+
+
+def expand(signal: type[S], given: Mapping[str, Iterable[str]]) -> list[S]:
+    """One instance for each combination of the values given, the last parameter changing fastest."""
+    known = {one.name: one for one in parameters(signal)}
+    listed = "; ".join(f"{one.name} ({one.allowed})" for one in known.values()) or "none"
+    grids: dict[str, list[Any]] = {}
+    for key, written in given.items():
+        if key not in known:
+            near = did_you_mean(key, known)
+            raise InputError(f"signal {signal.name} has no parameter {key!r}.{near} Its parameters: {listed}.")
+        try:
+            values = [known[key].read(signal.name, value) for value in written]
+        except InputError as error:
+            raise InputError(f"{error} Its parameters: {listed}.") from error
+        if len(set(values)) < len(values):
+            raise InputError(f"signal {signal.name}: {key} lists the same value twice in {'|'.join(written)!r}")
+        grids[key] = values
+    return [signal(**dict(zip(grids, point, strict=True))) for point in itertools.product(*grids.values())]

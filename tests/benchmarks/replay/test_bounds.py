@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+
+from exitbench.benchmarks.replay.bounds import final_layer, fixed_layer, oracle, random_at, random_curve
+from exitbench.benchmarks.replay.tally import tally_at
+from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from exitbench.errors import InputError
+from tests.support.score_cases import random_case
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_oracle_leaves_at_the_first_right_layer_else_at_layer_one(seed):
+    case = random_case(seed)
+    expected = []
+    for sample, label in enumerate(case.labels):
+        right = [layer for layer in range(1, case.scores.depth + 1) if case.predictions[layer - 1, sample] == label]
+        expected.append(right[0] if right else 1)
+    bound = oracle(case.outcomes)
+    assert bound.exits is not None
+    assert bound.exits.tolist() == expected
+    assert bound.tally.layers == sum(expected)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_operating_point_beats_the_oracle(seed):
+    case = random_case(seed, samples=30)
+    best = oracle(case.outcomes).tally
+    curve = case.curve
+    assert np.all(curve.score("accuracy") <= best.accuracy + 1e-9)
+    as_good = curve.tally.correct == best.correct
+    assert np.all(curve.tally.layers[as_good] >= best.layers)
+
+
+def test_fixed_and_final_layers_are_that_layer_for_everybody():
+    outcomes = random_case(4, samples=9).outcomes
+    for layer in range(1, outcomes.depth + 1):
+        bound = fixed_layer(outcomes, layer)
+        assert bound.tally.speed_up == pytest.approx(outcomes.depth / layer)
+        assert bound.tally.correct == outcomes.correct[layer - 1].sum()
+    assert final_layer(outcomes).tally.speed_up == 1
+    assert final_layer(outcomes).layer == outcomes.depth
+    with pytest.raises(InputError, match="expected a layer from 1"):
+        fixed_layer(outcomes, 0)
+
+
+def test_the_expected_coin_is_the_mean_of_many_thrown_coins():
+    rng = np.random.default_rng(0)
+    n, depth = 40, 6
+    outcomes = Outcomes.of(rng.integers(0, 2, (depth, n)), rng.integers(0, 2, n), positive_class=1)
+    bound = random_at(outcomes, 2.0)
+    assert bound is not None
+    assert bound.tally.speed_up == pytest.approx(2.0)
+    chance = next(q for q in np.linspace(0, 1, 100_001) if np.sum((1 - q) ** np.arange(depth)) <= depth / 2)
+    layers, correct, hits = [], [], []
+    for _ in range(4000):
+        thrown = rng.random((depth - 1, n)) < chance
+        exits = np.where(thrown.any(axis=0), thrown.argmax(axis=0) + 1, depth)
+        tally = tally_at(exits, outcomes)
+        layers.append(tally.layers)
+        correct.append(tally.correct)
+        hits.append(tally.hits)
+    assert bound.tally.layers == pytest.approx(np.mean(layers), rel=0.005)
+    assert bound.tally.correct == pytest.approx(np.mean(correct), rel=0.01)
+    assert bound.tally.hits == pytest.approx(np.mean(hits), rel=0.02)
+
+
+def test_a_random_signal_stays_near_the_expected_coin_curve():
+    rng = np.random.default_rng(1)
+    n, depth = 4000, 5
+    correct = rng.random((depth, n)) < np.linspace(0.5, 0.9, depth)[:, None]
+    curve = trade_off_curve(SignalScores(rng.random((depth - 1, n)), ">="), Outcomes(correct))
+    expected = random_curve(Outcomes(correct))
+    at = np.interp(curve.relative_cost[::-1], expected.relative_cost[::-1], expected.accuracy[::-1])
+    assert np.max(np.abs(at - curve.score("accuracy")[::-1])) < 4 * 100 * 0.5 / np.sqrt(n)
+
+
+def test_the_coin_runs_from_full_depth_to_layer_one():
+    outcomes = random_case(3, samples=12).outcomes
+    curve = random_curve(outcomes, points=11)
+    assert curve.speed_up[0] == 1
+    assert curve.speed_up[-1] == pytest.approx(outcomes.depth)
+    assert curve.mean_exit_layer == pytest.approx(np.linspace(outcomes.depth, 1, 11))
+    assert curve.correct[0] == outcomes.correct[-1].sum()
+    assert curve.correct[-1] == outcomes.correct[0].sum()
+    assert random_at(outcomes, 0.9) is None
+    assert random_at(outcomes, outcomes.depth + 0.1) is None

@@ -1,0 +1,188 @@
+import math
+
+import numpy as np
+import pytest
+
+from exitbench.benchmarks.replay.operating_points import (
+    area,
+    at_threshold,
+    common_cost_range,
+    for_score,
+    matched,
+    within_loss,
+)
+from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from exitbench.errors import InputError
+from tests.support.score_cases import literal_exits, literal_outcomes, literal_tally, random_case
+
+MEASURES = ("accuracy", "f1", "mean_accuracy_f1")
+
+
+def literal_score(counts, measure):
+    accuracy = 100 * counts["correct"] / counts["samples"]
+    found = counts["flagged"] + counts["positives"]
+    f1 = 200 * counts["hits"] / found if found else 0.0
+    return {"accuracy": accuracy, "f1": f1, "mean_accuracy_f1": (accuracy + f1) / 2}[measure]
+
+
+def literal_points(case):
+    return [literal_tally(case, exits) for exits in literal_outcomes(case.scores)]
+
+
+def speed(case, counts):
+    return case.scores.depth * counts["samples"] / counts["layers"]
+
+
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize("seed", range(80))
+def test_the_matched_reading_is_the_nearest_point_of_the_literal_curve(seed, integers):
+    case = random_case(seed, integers=integers)
+    points = literal_points(case)
+    for wanted in (1.0, 1.3, 1.5, 2.0, 3.0, 4.0):
+        reading = matched(case.curve, wanted)
+        best = min(points, key=lambda counts: (abs(speed(case, counts) - wanted), -speed(case, counts)))
+        assert reading.speed_up == pytest.approx(speed(case, best))
+        assert literal_tally(case, literal_exits(case.scores, reading.threshold))["layers"] == best["layers"]
+        off = abs(speed(case, best) - wanted) / wanted
+        assert reading.status == ("unmatched" if off > 0.02 else "ok")
+        assert bool(reading.reason) == (reading.status != "ok")
+        reachable = min(speed(case, p) for p in points) <= wanted <= max(speed(case, p) for p in points)
+        assert (reading.randomised is not None) == reachable
+        if reading.randomised is not None:
+            assert reading.randomised.speed_up == pytest.approx(wanted)
+            slower = [p for p in points if speed(case, p) <= wanted][-1]
+            faster = next(p for p in points if speed(case, p) >= wanted)
+            gap = slower["layers"] - faster["layers"]
+            share = (slower["layers"] - case.scores.depth * slower["samples"] / wanted) / gap if gap else 0.0
+            if speed(case, slower) == wanted:
+                continue
+            mixed = {name: slower[name] + share * (faster[name] - slower[name]) for name in slower}
+            for measure in MEASURES:
+                assert reading.randomised.score(measure) == pytest.approx(literal_score(mixed, measure))
+
+
+def test_of_two_equally_near_points_the_faster_one_is_read():
+    curve = trade_off_curve(SignalScores(np.full((1, 1), 0.5), "<"), Outcomes(np.ones((2, 1), dtype=bool)))
+    assert curve.speed_up.tolist() == [1.0, 2.0]
+    assert matched(curve, 1.5).speed_up == 2.0
+    assert matched(curve, 1.499).speed_up == 1.0
+
+
+def test_exactly_two_percent_away_is_still_matched():
+    scores = SignalScores(np.full((1, 1), 0.5), "<")
+    curve = trade_off_curve(scores, Outcomes(np.ones((2, 1), dtype=bool)))
+    assert matched(curve, 2.0 / 1.02).status == "ok"
+    assert matched(curve, 2.0 / 1.021).status == "unmatched"
+
+
+def test_out_of_reach_says_how_far_the_signal_goes():
+    curve = trade_off_curve(SignalScores(np.full((1, 4), 0.5), "<"), Outcomes(np.ones((2, 4), dtype=bool)))
+    reading = matched(curve, 3.0)
+    assert reading.status == "unmatched"
+    assert reading.randomised is None
+    assert "only reaches 1.00x to 2.00x" in reading.reason
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_reading_at_a_threshold_is_the_literal_replay(seed):
+    case = random_case(seed)
+    for threshold in (-1.0, 0.0, 0.4, 1.0, 3.5, math.inf):
+        reading = at_threshold(case.curve, threshold)
+        counts = literal_tally(case, literal_exits(case.scores, threshold))
+        assert reading.threshold == threshold
+        assert reading.speed_up == pytest.approx(speed(case, counts))
+        assert reading.score("f1") == pytest.approx(literal_score(counts, "f1"))
+
+
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize("seed", range(80))
+def test_the_largest_speed_up_within_a_loss_stops_at_the_first_fall(seed, integers):
+    case = random_case(seed, integers=integers)
+    points = literal_points(case)
+    for measure in MEASURES:
+        final = literal_score(literal_tally(case, [case.scores.depth] * len(case.labels)), measure)
+        for loss in (0.0, 5.0, 20.0, 50.0):
+            last = None
+            for counts in points:
+                if literal_score(counts, measure) < final - loss - 1e-9:
+                    break
+                last = counts
+            reading = within_loss(case.curve, loss, measure)
+            if last is None:
+                assert reading.status == "undefined"
+                assert math.isnan(reading.speed_up)
+                assert math.isnan(reading.score(measure))
+                assert "most cautious" in reading.reason
+            else:
+                assert reading.speed_up == pytest.approx(speed(case, last))
+
+
+def test_a_loss_of_exactly_the_allowance_is_not_more_than_it():
+    correct = np.ones((2, 200), dtype=bool)
+    correct[0, 0] = False
+    curve = trade_off_curve(SignalScores(np.zeros((1, 200)), "<"), Outcomes(correct))
+    assert within_loss(curve, 0.5, "accuracy").speed_up == 2.0
+    assert within_loss(curve, 0.49, "accuracy").speed_up == 1.0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_point_for_a_score_is_the_fastest_that_has_it(seed):
+    case = random_case(seed)
+    points = literal_points(case)
+    for wanted in (0.0, 40.0, 70.0, 100.0):
+        enough = [p for p in points if literal_score(p, "accuracy") >= wanted - 1e-9]
+        reading = for_score(case.curve, wanted, "accuracy")
+        if enough:
+            assert reading.speed_up == pytest.approx(speed(case, enough[-1]))
+        else:
+            assert reading.status == "undefined"
+            assert f"{max(literal_score(p, 'accuracy') for p in points):.2f}" in reading.reason
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_area_is_that_of_a_fine_rectangle_sum(seed):
+    case = random_case(seed)
+    low, high = case.curve.cost_range
+    if low == high:
+        return
+    low, high = low + 0.1 * (high - low), high - 0.2 * (high - low)
+    cost = np.array([counts["layers"] / counts["samples"] / case.scores.depth for counts in literal_points(case)])
+    score = np.array([literal_score(counts, "f1") for counts in literal_points(case)])
+    middles = low + (np.arange(20_000) + 0.5) / 20_000 * (high - low)
+    expected = np.interp(middles, cost[::-1], score[::-1]).mean() * (high - low)
+    assert area(case.curve, "f1", low, high) == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_area_of_the_whole_curve_is_the_trapezoid_rule():
+    curve = random_case(6, samples=40).curve
+    expected = -np.trapezoid(curve.score("accuracy"), curve.relative_cost)
+    assert area(curve, "accuracy", *curve.cost_range) == pytest.approx(expected)
+
+
+def test_an_area_beyond_the_curve_is_refused():
+    curve = random_case(6, samples=40).curve
+    with pytest.raises(InputError, match="expected a cost range within"):
+        area(curve, "accuracy", 0.0, 0.5)
+
+
+def test_the_common_range_is_what_all_curves_reach():
+    wide = trade_off_curve(SignalScores(np.zeros((3, 2)), "<"), Outcomes(np.ones((4, 2), dtype=bool)))
+    narrow = trade_off_curve(
+        SignalScores(np.zeros((3, 2)), "<", first_exit_layer=3), Outcomes(np.ones((4, 2), dtype=bool))
+    )
+    assert common_cost_range([wide, narrow]) == (0.75, 1.0)
+    stuck = trade_off_curve(
+        SignalScores(np.zeros((3, 2)), "<", first_exit_layer=4), Outcomes(np.ones((4, 2), dtype=bool))
+    )
+    assert common_cost_range([wide, stuck]) is None
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan])
+def test_a_senseless_speed_up_or_loss_is_refused(bad):
+    curve = random_case(6, samples=10).curve
+    with pytest.raises(InputError, match="expected a speed-up above 0"):
+        matched(curve, bad)
+    with pytest.raises(InputError, match="expected a loss of at least 0"):
+        within_loss(curve, bad - 1, "accuracy")

@@ -1,0 +1,148 @@
+import dataclasses
+import hashlib
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from exitbench.benchmarks.results.files import RunFiles, check_unique, join_tables, write_json, write_part, write_table
+from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_table, table_of
+from exitbench.benchmarks.run.averages import CachePlace, averages
+from exitbench.errors import InputError
+
+
+def row(**changes):
+    place = {
+        "cache": "c",
+        "model": "m",
+        "task": "t",
+        "split": "dev",
+        "protocol": "in-sample",
+        "signal": "s",
+        "parameters": "",
+    }
+    return Row(**{**place, "measure": "accuracy", "value": 90.0, **changes})
+
+
+def test_results_have_exactly_the_documented_columns():
+    key = "cache, model, task, split, protocol, signal, parameters, at, layer, decisions, measure"
+    values = "value, low, high, std_err, n, threshold, status, reason, best, tied_with_best"
+    assert SCHEMAS["results"].names == f"{key}, {values}".split(", ")
+    assert list(KEY) == key.split(", ")
+
+
+def test_rows_come_back_as_they_were_written(tmp_path):
+    rows = [row(), row(measure="dis", layer=3, threshold=0.1, best=True, tied_with_best=True, reason="why")]
+    write_table(tmp_path / "results.parquet", rows_table(rows))
+    back = RunFiles(tmp_path).rows()
+    assert back[1] == rows[1] or (back[1].low != back[1].low and back[1].key == rows[1].key)
+    assert (back[0].layer, back[0].threshold, back[0].best) == (None, None, None)
+    assert (back[1].layer, back[1].threshold, back[1].best, back[1].reason) == (3, 0.1, True, "why")
+
+
+def test_equal_tables_give_equal_bytes(tmp_path):
+    for name in ("a", "b"):
+        write_table(tmp_path / name, rows_table([row(layer=k) for k in range(1, 50)]))
+    first, second = (hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("a", "b"))
+    assert first == second
+
+
+def test_two_rows_with_one_key_are_refused():
+    check_unique(rows_table([row(), row(layer=1), row(decisions="all")]))
+    with pytest.raises(ValueError, match="2 rows share keys"):
+        check_unique(rows_table([row(), row(value=91.0)]))
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path):
+    with pytest.raises(InputError, match="holds no run"):
+        _ = RunFiles(tmp_path).record
+    with pytest.raises(InputError, match=r"holds no results.parquet"):
+        _ = RunFiles(tmp_path).results
+
+
+def test_files_of_another_version_are_refused(tmp_path):
+    pq.write_table(rows_table([row()]).drop_columns(["reason"]), tmp_path / "results.parquet")
+    with pytest.raises(InputError, match="other columns"):
+        _ = RunFiles(tmp_path).results
+
+
+def test_json_is_written_whole(tmp_path):
+    write_json(tmp_path / "run.json", {"complete": True})
+    assert RunFiles(tmp_path).record == {"complete": True}
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_an_empty_table_keeps_its_columns():
+    for name, schema in SCHEMAS.items():
+        assert table_of(name, []).schema == schema
+
+
+PLACES = [
+    CachePlace("c", "m", "dev", "accuracy"),
+    CachePlace("d", "m", "dev", "f1"),
+    CachePlace("e", "other", "dev", "f1"),
+]
+
+
+def task_rows(signal, values, **changes):
+    accuracy, f1, speed_up = values
+    shared = {"signal": signal, "at": "speed_up=2", "std_err": 3.0, **changes}
+    return [
+        row(cache="c", **shared, value=accuracy),
+        row(cache="c", **shared, measure="speed_up", value=2.0),
+        row(cache="d", **shared, value=50.0),
+        row(cache="d", **shared, measure="f1", value=f1),
+        row(cache="d", **shared, measure="speed_up", value=speed_up),
+    ]
+
+
+def test_the_average_is_the_mean_of_each_tasks_own_score_and_of_the_speed_ups():
+    means, _ = averages(task_rows("s", (90.0, 70.0, 2.2)), [], PLACES, [("s", "")])
+    found = {one.measure: one for one in means}
+    assert {(one.cache, one.task, one.model) for one in means} == {("", "average", "m")}
+    assert found["mean_accuracy_f1"].value == 80.0
+    assert found["accuracy"].value == 70.0
+    assert found["speed_up"].value == pytest.approx(2.1)
+    assert found["mean_accuracy_f1"].std_err == pytest.approx((3.0**2 + 3.0**2) ** 0.5 / 2)
+    assert "accuracy on 1 tasks, F1 on 1" in found["mean_accuracy_f1"].reason
+
+
+def test_the_average_is_blank_when_a_task_is_missing_or_unmatched():
+    rows = task_rows("s", (90.0, 70.0, 2.2))
+    for given in (rows[:2], [*rows[:3], row(**{**rows[3].__dict__, "status": "unmatched"})]):
+        means, _ = averages(given, [], PLACES, [("s", "")])
+        blank = {one.measure: one for one in means}["mean_accuracy_f1"]
+        assert (blank.status, blank.reason) == ("undefined", "no reading for d")
+        assert blank.value != blank.value
+
+
+def test_averages_are_compared_by_the_pairs_of_their_tasks():
+    rows = task_rows("s", (90.0, 70.0, 2.2)) + task_rows("z", (80.0, 60.0, 2.2))
+    pairs = [
+        {"cache": cache, "protocol": "in-sample", "at": "speed_up=2", "layer": None, "decisions": "",
+         "measure": measure, "signal_a": "s", "parameters_a": "", "signal_b": "z", "parameters_b": "", "std_err": 3.0}
+        for cache, measure in (("c", "accuracy"), ("d", "f1"))
+    ]  # fmt: skip
+    means, tests = averages(rows, pairs, PLACES, [("s", ""), ("z", "")])
+    (test,) = [one for one in tests if one["measure"] == "mean_accuracy_f1"]
+    assert (test["difference"], test["std_err"]) == (10.0, pytest.approx(18**0.5 / 2))
+    marks = {one.signal: (one.best, one.tied_with_best) for one in means if one.measure == "mean_accuracy_f1"}
+    assert marks == {"s": (True, True), "z": (False, False)}
+
+
+def test_a_row_with_other_columns_is_the_row_that_dataclasses_would_make():
+    row = Row("c", "m", "t", "s", "p", "cap", "alpha=1", "dis", layer=3, value=1.5)
+    changed = row.but(measure="aurc", value=2.5, threshold=None)
+    assert changed == dataclasses.replace(row, measure="aurc", value=2.5, threshold=None)
+    assert row.measure == "dis"
+    with pytest.raises(TypeError, match="no columns of a row: colour"):
+        row.but(colour="red")
+
+
+def test_parts_are_joined_as_they_were_written(tmp_path):
+    tables = [rows_table([row(layer=layer, value=float(layer)) for layer in layers]) for layers in ([1, 2], [], [3])]
+    for number, table in enumerate(tables):
+        write_part(tmp_path / f"{number}.parquet", table)
+    join_tables(tmp_path / "whole.parquet", "results", [tmp_path / f"{number}.parquet" for number in range(3)])
+    assert pq.read_table(tmp_path / "whole.parquet")["layer"].to_pylist() == [1, 2, 3]
+    assert str(pq.read_table(tmp_path / "whole.parquet").to_pylist()) == str(pa.concat_tables(tables).to_pylist())

@@ -1,0 +1,296 @@
+"""A run as a whole: the same bytes for any number of jobs, resumed after a kill, one failure stopping nothing else."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from exitbench.benchmarks.results.files import RunFiles
+from exitbench.benchmarks.results.schema import SCHEMAS
+from exitbench.benchmarks.run import run_suite as runner
+from exitbench.benchmarks.run.plan import plan_run
+from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.suites.suite_file import suite_of_caches
+from exitbench.cache import synthetic_cache
+from exitbench.cli.app import build
+from exitbench.errors import InputError
+from exitbench.workers import Workers, perform
+
+torch.set_num_threads(1)
+
+BROKEN = '''
+from dataclasses import dataclass
+from typing import ClassVar
+from exitbench import ExitSignal, Reference
+
+@dataclass(frozen=True)
+class Broken(ExitSignal):
+    """Fails at its third layer."""
+
+    name: ClassVar[str] = "broken"
+    title: ClassVar[str] = "Broken"
+    reference: ClassVar[Reference] = Reference("nowhere", 2000, "https://example.org")
+    exits_when: ClassVar[str] = "<"
+    inputs: ClassVar[frozenset] = frozenset({"logits"})
+
+    def score(self, layer):
+        if layer.index == 3:
+            raise RuntimeError("no third layer")
+        return layer.logits64[:, 0]
+'''
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    root = tmp_path_factory.mktemp("caches")
+    made = {"layers": 5, "width": 6, "compact": True, "model": "m"}
+    caches = [
+        synthetic_cache(root / "m-a-dev", rows=70, task="a", **made),
+        synthetic_cache(root / "m-b-dev", rows=60, task="b", metric="f1", seed=1, **made),
+    ]
+    return replace(
+        suite_of_caches(caches), name="tiny", signals=("deebert", "pabee", "cap[alpha=0.1|1]"), speed_ups=(1.5,),
+        primary_speed_up=1.5, rates_speed_up=1.5, losses=(2.0,), resamples=10, folds=3,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(suite, tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "out"
+    outcome = run_suite(suite, out, command="exitbench run tiny")
+    assert outcome.complete
+    return out
+
+
+def digests(out: Path) -> dict[str, str]:
+    return {name: hashlib.sha256((out / f"{name}.parquet").read_bytes()).hexdigest() for name in SCHEMAS}
+
+
+def test_a_run_leaves_exactly_the_documented_files(finished):
+    assert {path.name for path in finished.iterdir()} == {"run.json", *(f"{name}.parquet" for name in SCHEMAS)}
+
+
+def test_run_json_says_what_was_run_on_what(finished, suite):
+    record = RunFiles(finished).record
+    assert record["complete"] is True
+    assert record["command"] == "exitbench run tiny"
+    for path in suite.caches:
+        manifest = (path / "manifest.json").read_bytes()
+        assert record["caches"][path.name]["manifest_sha256"] == hashlib.sha256(manifest).hexdigest()
+    assert record["suite"]["signals"] == list(suite.signals)
+    assert {"git", "versions", "machine", "seed", "failures", "notes"} <= set(record)
+    assert record["entries"][2]["parameters"] == "alpha=0.1|1,center=false"
+
+
+def test_every_cache_protocol_and_entry_has_its_numbers(finished):
+    results = RunFiles(finished).results
+    for cache in ("m-a-dev", "m-b-dev", ""):
+        for protocol in ("in-sample", "cross-fit"):
+            own = results[(results.cache == cache) & (results.protocol == protocol)]
+            assert {"deebert", "pabee", "cap"} <= set(own.signal)
+    assert set(results[results.cache == ""].task) == {"average"}
+
+
+@pytest.mark.parametrize("little", [0, runner.LITTLE], ids=["all processes score", "the first process scores"])
+def test_two_jobs_write_the_same_bytes_as_one(finished, suite, tmp_path, monkeypatch, little):
+    monkeypatch.setattr(runner, "LITTLE", little)
+    with Workers(2) as workers:
+        assert run_suite(suite, tmp_path / "out", workers=workers).complete
+    assert digests(tmp_path / "out") == digests(finished)
+
+
+def test_a_finished_run_is_kept_unless_forced(finished, suite):
+    before = digests(finished)
+    with pytest.raises(InputError, match="holds a finished run"):
+        run_suite(suite, finished)
+    assert run_suite(suite, finished, force=True).complete
+    assert digests(finished) == before
+
+
+def test_a_killed_run_resumes_from_what_is_finished(finished, suite, tmp_path, monkeypatch):
+    done = []
+
+    def killed_after_five(unit):
+        if len(done) == 5:
+            raise KeyboardInterrupt
+        done.append(unit.label)
+        return perform(unit)
+
+    monkeypatch.setattr("exitbench.workers.perform", killed_after_five)
+    with pytest.raises(KeyboardInterrupt):
+        run_suite(suite, tmp_path / "out")
+    assert not (tmp_path / "out" / "run.json").exists()
+    assert not (tmp_path / "out" / "results.parquet").exists()
+
+    again = []
+
+    def counted(unit):
+        again.append(unit.label)
+        return perform(unit)
+
+    monkeypatch.setattr("exitbench.workers.perform", counted)
+    assert run_suite(suite, tmp_path / "out").complete
+    assert not set(done) & set(again)
+    joined = len(SCHEMAS) - 2
+    assert len(done) + len(again) == 2 + 6 + 2 + joined
+    assert digests(tmp_path / "out") == digests(finished)
+
+
+def test_other_settings_use_nothing_of_an_unfinished_run(suite, tmp_path):
+    first = runner.stages_of(plan_run(suite), tmp_path)
+    other = runner.stages_of(plan_run(replace(suite, seed=1)), tmp_path)
+    folders = [
+        {unit.folder for unit in (*one.scores, *one.pairs, *(u for own in one.measures for u in own))}
+        for one in (first, other)
+    ]
+    assert not folders[0] & folders[1]
+
+
+def test_a_failing_signal_is_reported_and_the_rest_finishes(finished, suite, tmp_path):
+    (tmp_path / "signals").mkdir()
+    (tmp_path / "signals" / "broken.py").write_text(BROKEN)
+    with_broken = replace(suite, signals=(*suite.signals, "broken"))
+    out = tmp_path / "out"
+    outcome = run_suite(with_broken, out, directories=[tmp_path / "signals"])
+    assert [failure.label for failure in outcome.failures] == ["m-a-dev: broken", "m-b-dev: broken"]
+    assert outcome.failures[0].reason == "signal broken raised RuntimeError: no third layer"
+    assert json.loads((out / "run.json").read_text())["complete"] is False
+    whole = RunFiles(finished).results
+    rest = RunFiles(out).results
+    assert "broken" not in set(rest.signal)
+    assert rest.equals(whole)
+    # Put right, the run needs no force.
+    (tmp_path / "signals" / "broken.py").write_text(BROKEN.replace("layer.index == 3", "False"))
+    again = run_suite(with_broken, out, directories=[tmp_path / "signals"])
+    assert again.complete
+    assert "broken" in set(again.files.results.signal)
+
+
+def test_a_table_that_cannot_be_joined_leaves_the_run_open(finished, suite, tmp_path):
+    out = tmp_path / "out"
+    (out / "samples.parquet").mkdir(parents=True)  # in the way of the file
+    (out / "samples.parquet" / "kept").touch()
+    outcome = run_suite(suite, out)
+    assert [failure.label for failure in outcome.failures] == ["samples: joined"]
+    assert not outcome.complete
+    (out / "samples.parquet" / "kept").unlink()
+    (out / "samples.parquet").rmdir()
+    assert run_suite(suite, out).complete
+    assert digests(out) == digests(finished)
+
+
+def test_a_missing_cache_is_said_before_anything_is_written(suite, tmp_path):
+    lost = replace(suite, caches=(*suite.caches, tmp_path / "nowhere"))
+    with pytest.raises(InputError, match=r"1 of 3 caches are missing: nowhere"):
+        run_suite(lost, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("signals", "message"),
+    [
+        (("debert",), r"unknown signal 'debert'.*Did you mean deebert"),
+        (("cap", "cap[alpha=1]"), r"lists the same signal twice: cap\[alpha=1\]"),
+    ],
+)
+def test_signals_are_checked_before_anything_is_written(suite, tmp_path, signals, message):
+    with pytest.raises(InputError, match=message):
+        run_suite(replace(suite, signals=signals), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_thresholds_of_a_signal_that_has_no_end_of_them_are_refused(suite, tmp_path):
+    with pytest.raises(InputError, match=r'thresholds.deebert: "all" is for signals with integer thresholds'):
+        run_suite(replace(suite, thresholds={"deebert": ("all",)}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    plan_run(replace(suite, thresholds={"*": ("all",), "pabee": ("all",)}))
+
+
+def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite, tmp_path):
+    def split(out):
+        rows = RunFiles(out).results
+        return rows[(rows.measure == "dis") & (rows.signal == "pabee")].value, rows[rows.measure != "dis"].value
+
+    outcome = run_suite(replace(suite, ties="strict"), tmp_path / "out")
+    (half, others), (strict, others_again) = split(finished), split(outcome.path)
+    assert (strict.dropna() < half.dropna()).all()
+    np.testing.assert_array_equal(others, others_again)
+
+
+def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
+    both = replace(
+        suite, caches=suite.caches[:1], signals=("cap[alpha=0.1|1]", "cap[alpha=0.1]"), protocols=("in-sample",)
+    )
+    rows = run_suite(both, tmp_path / "out").files.results
+    assert set(rows[rows.signal == "cap"].parameters) == {
+        "alpha=0.1|1,center=false", "alpha=0.1,center=false", "alpha=1,center=false",
+    }  # fmt: skip
+    compared = rows[(rows.measure == "dis") & (rows.layer == 2)].set_index("parameters").best.notna()
+    assert compared.to_dict() == {
+        "alpha=0.1|1,center=false": True, "alpha=0.1,center=false": True, "alpha=1,center=false": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "layers"), [(3, 12), (40, 2), (40, 3)])
+def test_the_papers_signals_run_on_very_few_rows_and_very_few_layers(tmp_path, rows, layers):
+    cache = synthetic_cache(tmp_path / "c", rows=rows, layers=layers, width=4, compact=True)
+    outcome = run_suite(replace(suite_of_caches([cache]), resamples=5), tmp_path / "out")
+    assert outcome.failures == ()
+    results, notes = outcome.files.results, outcome.files.record["notes"]
+    assert {"deebert", "cap", "oracle", "final"} <= set(results.signal)
+    assert ((results.status == "ok") | (results.reason != "")).all()
+    assert ("pabee" in set(results.signal)) == (layers > 2)
+    assert any(note.startswith("pabee with 2 layers: left out") for note in notes) == (layers == 2)
+
+
+def test_held_out_runs_on_a_second_cache(suite, tmp_path):
+    test = suite.caches[0]
+    calibration = synthetic_cache(tmp_path / "cal", rows=50, layers=5, width=6, compact=True, model="m", task="a")
+    held_out = replace(suite, caches=(test,), held_out={test: calibration}, protocols=("held-out",))
+    rows = run_suite(held_out, tmp_path / "out").files.results
+    assert set(rows.protocol) == {"held-out"}
+    assert rows[(rows.signal == "deebert") & (rows["at"] == "speed_up=1.5")].threshold.notna().all()
+
+
+def test_the_verb_prints_a_table_and_where_the_results_are(suite, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    words = [
+        "run",
+        str(suite.caches[0]),
+        "--signals",
+        "deebert",
+        "--signals",
+        "cap[alpha=0.1|1]",
+        "--speed-ups",
+        "1.5,2",
+    ]
+    words += ["--protocol", "in-sample", "--resamples", "5", "--jobs", "1"]
+    done = CliRunner().invoke(build(), words)
+    assert done.exit_code == 0, done.output
+    assert "cap[alpha=0.1|1]" in done.output
+    assert "results in out/m-a-dev" in done.output
+    rows = RunFiles(tmp_path / "out" / "m-a-dev").results
+    assert set(rows["at"]) >= {"speed_up=1.5", "speed_up=2"}
+    shown = rows[(rows.signal == "deebert") & (rows.measure == "dis") & (rows.layer == 2)].value.item()
+    assert f"{shown:.2f}" in done.output
+
+
+def test_the_verb_ends_with_exit_code_one_when_a_part_failed(suite, tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    words = ["run", str(suite.caches[0]), "--signals", "deebert", "--signals", "broken", "--signals-dir", str(tmp_path)]
+    words += ["--protocol", "in-sample", "--resamples", "5", "--jobs", "1", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(build(), words)
+    assert done.exit_code == 1
+    assert "failed: m-a-dev: broken: signal broken raised RuntimeError: no third layer" in done.stderr
+    assert "incomplete results in" in done.stdout
+
+
+def test_the_verb_answers_an_unknown_target_with_the_nearest(tmp_path):
+    with pytest.raises(InputError, match=r"'papper' is neither a cache nor a suite. Did you mean paper"):
+        CliRunner().invoke(build(), ["run", "papper"], catch_exceptions=False)

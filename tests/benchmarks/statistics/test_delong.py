@@ -1,0 +1,161 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.statistics.delong import dis_difference, dis_differences, dis_estimate, logit_interval
+from exitbench.errors import InputError
+
+
+def made(seed: int, n: int = 60, levels: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    right = rng.random(n) < 0.7
+    shared = rng.normal(size=n) + 0.8 * right
+    first, second = shared + rng.normal(size=n), shared + rng.normal(size=n)
+    if seed % 2:
+        first, second = np.round(first * levels / 4), np.round(second * levels / 4)
+    return first, second, right
+
+
+def components(certainty, right, strict=False):
+    """DeLong's structural components, pair by pair."""
+    tie = 0.0 if strict else 0.5
+    table = np.array([[1.0 if e > h else tie if e == h else 0.0 for e in certainty[right]] for h in certainty[~right]])
+    return table.mean(axis=1), table.mean(axis=0)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_the_standard_error_is_delongs_from_structural_components(seed, strict):
+    first, _, right = made(seed)
+    hard, easy = components(first, right, strict)
+    expected = 100 * math.sqrt(np.var(hard, ddof=1) / len(hard) + np.var(easy, ddof=1) / len(easy))
+    found = Ranking(first[None], right[None])
+    ties = "strict" if strict else "half"
+    assert found.std_err(ties)[0] == pytest.approx(expected)
+    assert np.linalg.norm(found.influence(1, ties)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_paired_difference_uses_delongs_covariance(seed):
+    first, second, right = made(seed)
+    parts = [components(certainty, right) for certainty in (first, second)]
+    covariance = sum(np.cov([parts[0][kind], parts[1][kind]]) / len(parts[0][kind]) for kind in (0, 1))
+    value = parts[0][0].mean() - parts[1][0].mean()
+    std_err = math.sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
+    found = dis_difference(Ranking(first[None], right[None]), Ranking(second[None], right[None]), 1)
+    assert found.value == pytest.approx(100 * value, abs=1e-9)
+    assert found.std_err == pytest.approx(100 * std_err)
+    assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(value) / std_err))
+    assert found.high - found.low == pytest.approx(2 * stats.norm.ppf(0.975) * 100 * std_err)
+
+
+def test_all_pairs_at_once_are_the_pairs_one_by_one():
+    right = made(0)[2]
+    rng = np.random.default_rng(5)
+    rankings = [Ranking(rng.normal(size=(1, 60)) + right, right[None]) for _ in range(4)]
+    rankings.append(Ranking(np.full((1, 60), np.nan), right[None]))
+    values, std_errs, p_values = dis_differences(rankings, 1)
+    for a in range(4):
+        for b in range(4):
+            one = dis_difference(rankings[a], rankings[b], 1)
+            assert values[a, b] == pytest.approx(one.value)
+            assert std_errs[a, b] == pytest.approx(one.std_err)
+            assert p_values[a, b] == pytest.approx(one.p_value)
+    assert np.isnan(values[4]).all()
+    assert np.isnan(p_values[:, 4]).all()
+
+
+def test_the_standard_error_agrees_with_the_bootstrap():
+    rng = np.random.default_rng(0)
+    n = 400
+    right = rng.random(n) < 0.75
+    certainty = rng.normal(size=n) + right
+    found = Ranking(certainty[None], right[None]).std_err()[0]
+    drawn = []
+    for _ in range(1500):
+        rows = rng.integers(0, n, n)
+        drawn.append(Ranking(certainty[None, rows], right[None, rows]).dis()[0])
+    assert found == pytest.approx(np.std(drawn), rel=0.08)
+
+
+def test_the_standard_error_with_folds_agrees_with_the_bootstrap():
+    rng = np.random.default_rng(1)
+    n = 400
+    right, fold = rng.random(n) < 0.75, rng.integers(0, 5, n)
+    certainty = rng.normal(size=n) + right
+    found = Ranking(certainty[None], right[None], fold).std_err()[0]
+    drawn = []
+    for _ in range(800):
+        rows = rng.integers(0, n, n)
+        drawn.append(Ranking(certainty[None, rows], right[None, rows], fold[rows]).dis()[0])
+    assert found == pytest.approx(np.std(drawn), rel=0.1)
+    assert np.linalg.norm(Ranking(certainty[None], right[None], fold).influence(1)) == pytest.approx(found)
+
+
+def test_equal_rankings_differ_by_nothing_with_p_one():
+    first, _, right = made(2)
+    found = dis_difference(Ranking(first[None], right[None]), Ranking(np.arctan(first)[None], right[None]), 1)
+    assert (found.value, found.std_err, found.p_value) == (0.0, 0.0, 1.0)
+    assert found.status == "ok"
+
+
+def test_a_difference_without_variance_is_undefined():
+    right = np.array([True] * 12 + [False] * 12)
+    perfect, inverted = Ranking(right[None] * 1.0, right[None]), Ranking(right[None] * -1.0, right[None])
+    found = dis_difference(perfect, inverted, 1)
+    assert found.value == 100.0
+    assert found.status == "undefined"
+    assert math.isnan(found.p_value)
+    assert "no variance" in found.reason
+
+
+def test_the_interval_is_symmetric_on_the_logit_scale_and_stays_inside():
+    low, high = logit_interval(97.0, 2.0)
+    logit = [math.log(share / (100 - share)) for share in (low, 97.0, high)]
+    assert logit[1] - logit[0] == pytest.approx(logit[2] - logit[1])
+    assert logit[2] - logit[1] == pytest.approx(stats.norm.ppf(0.975) * 0.02 / (0.97 * 0.03))
+    assert 0 < low < 97 < high < 100
+
+
+@pytest.mark.parametrize(
+    ("certainty", "right", "status", "reason"),
+    [
+        (np.arange(30.0), np.ones(30, bool), "undefined", "no hard sample"),
+        (np.arange(30.0), np.zeros(30, bool), "undefined", "no easy sample"),
+        (np.full(30, np.nan), np.arange(30) < 15, "undefined", "no score"),
+        (np.arange(30.0) % 7, np.arange(30) < 21, "unreliable", None),
+        (np.arange(30.0) % 7, np.arange(30) < 20, "ok", ""),
+        (np.zeros(30), np.arange(30) < 15, "unreliable", "all pairs are tied"),
+        (np.arange(30.0), np.arange(30) >= 15, "unreliable", "standard error is 0"),
+    ],
+)
+def test_degenerate_layers_carry_a_status_and_a_reason(certainty, right, status, reason):
+    found = dis_estimate(Ranking(certainty[None], right[None]), 1)
+    assert found.status == status
+    assert (reason is None and found.reason == "only 9 hard and 21 easy samples") or (reason or "") in found.reason
+    assert math.isnan(found.value) == (status == "undefined")
+    assert found.n == 30
+    if status != "undefined":
+        assert found.low <= found.value <= found.high
+
+
+def test_folds_without_a_pair_are_undefined():
+    right = np.arange(20) < 10
+    found = dis_estimate(Ranking(np.arange(20.0)[None], right[None], right.astype(int)), 1)
+    assert found.status == "undefined"
+    assert found.reason == "no fold has both a hard and an easy sample"
+
+
+def test_a_difference_of_undefined_scores_is_undefined():
+    right = np.arange(40) < 20
+    blank, known = Ranking(np.full((1, 40), np.nan), right[None]), Ranking(np.arange(40.0)[None], right[None])
+    assert dis_difference(known, blank, 1).status == "undefined"
+
+
+def test_signals_on_different_samples_cannot_be_paired():
+    first, second, right = made(4)
+    with pytest.raises(InputError, match="same samples"):
+        dis_difference(Ranking(first[None], right[None]), Ranking(second[None], ~right[None]), 1)

@@ -1,0 +1,127 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from exitbench.benchmarks.statistics.intervals import (
+    choose,
+    choose_resampled,
+    chosen,
+    difference,
+    differences,
+    interval,
+    intervals,
+    spread,
+)
+
+
+def test_the_interval_holds_the_middle_of_the_resamples():
+    drawn = np.random.default_rng(0).normal(50, 2, 1000)
+    found = interval(50.0, drawn, 300)
+    assert (found.low, found.high) == pytest.approx((np.percentile(drawn, 2.5), np.percentile(drawn, 97.5)))
+    assert found.std_err == pytest.approx(np.std(drawn, ddof=1))
+    assert (found.value, found.n, found.status, found.reason) == (50.0, 300, "ok", "")
+
+
+def test_resamples_that_all_agree_are_unreliable():
+    found = interval(100.0, np.full(100, 100.0), 40)
+    assert (found.low, found.high, found.std_err, found.status) == (100.0, 100.0, 0.0, "unreliable")
+    assert "standard error is 0" in found.reason
+
+
+def test_agreement_is_seen_through_rounding():
+    assert interval(0.1, np.full(999, 0.1), 5).std_err == 0.0
+    assert difference(0.3, 0.3, np.full(999, 0.1), np.full(999, 0.1)).p_value == 1.0
+
+
+def test_a_reading_that_does_not_exist_is_undefined():
+    assert interval(math.nan, np.ones(10), 4).status == "undefined"
+    assert interval(1.0, np.full(10, np.nan), 4).status == "unreliable"
+    assert difference(math.nan, 1.0, np.ones(5), np.ones(5)).status == "undefined"
+    assert difference(1.0, 1.0, np.full(5, np.nan), np.ones(5)).status == "undefined"
+
+
+def test_missing_resamples_are_left_out_and_many_of_them_are_said():
+    drawn = np.random.default_rng(0).normal(size=1000)
+    few, many = drawn.copy(), drawn.copy()
+    few[:40], many[:60] = np.nan, np.nan
+    assert interval(0.0, few, 9).status == "ok"
+    assert interval(0.0, few, 9).std_err == pytest.approx(np.std(drawn[40:], ddof=1))
+    assert interval(0.0, many, 9).status == "unreliable"
+    assert interval(0.0, many, 9).reason == "60 of 1000 resamples do not have this reading"
+
+
+def test_a_paired_difference_is_tested_by_its_bootstrap_error():
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=1000)
+    a, b = shared + rng.normal(0, 0.1, 1000), shared + rng.normal(0, 0.1, 1000)
+    found = difference(80.3, 80.0, a, b)
+    std_err = np.std(a - b, ddof=1)
+    assert found.std_err == pytest.approx(std_err)
+    assert found.p_value == pytest.approx(2 * stats.norm.sf(0.3 / std_err))
+    assert found.low == pytest.approx(np.percentile(a - b, 2.5))
+    assert difference(80.0, 80.3, b, a).p_value == pytest.approx(found.p_value)
+
+
+def test_a_difference_without_variance_is_p_one_if_equal_else_undefined():
+    same = np.random.default_rng(0).normal(size=50)
+    assert difference(3.0, 3.0, same, same).p_value == 1.0
+    apart = difference(3.0, 2.0, np.full(50, 3.0), np.full(50, 2.0))
+    assert apart.status == "undefined"
+    assert math.isnan(apart.p_value)
+    assert "no variance" in apart.reason
+
+
+def test_the_best_configuration_is_chosen_and_ties_go_to_the_default():
+    assert choose([1.0, 3.0, 2.0], default=0) == 1
+    assert choose([3.0, 3.0, 2.0], default=1) == 1
+    assert choose([3.0, 3.0, 2.0], default=2) == 0
+    assert choose([math.nan, 1.0], default=0) == 1
+    assert choose([math.nan, math.nan], default=1) == 1
+
+
+def test_each_resample_makes_its_own_choice():
+    scores = np.array([[1.0, 5.0, 2.0, math.nan], [2.0, 4.0, 2.0, 0.0]])
+    choice = choose_resampled(scores, default=1)
+    assert choice.tolist() == [1, 0, 1, 1]
+    assert chosen(np.array([[10.0, 20.0, 30.0, 40.0], [1.0, 2.0, 3.0, 4.0]]), choice).tolist() == [1.0, 20.0, 3.0, 4.0]
+
+
+def awkward_readings():
+    """Readings with resamples of every kind: plain, without spread, with a few or only missing ones."""
+    rng = np.random.default_rng(4)
+    resampled = rng.normal(size=(9, 200))
+    resampled[1] = 0.25
+    resampled[2, :3] = np.nan
+    resampled[3, :50] = np.nan
+    resampled[4] = np.nan
+    resampled[5] = resampled[0]
+    resampled[6] = resampled[0] + 1.0
+    values = np.array([0.1, 0.25, 0.0, 1.0, 2.0, 0.1, 1.1, np.nan, 0.3])
+    return values, resampled
+
+
+def test_many_intervals_at_once_are_those_of_each_reading():
+    values, resampled = awkward_readings()
+    for found, value, draws in zip(intervals(values, resampled, 30), values, resampled, strict=True):
+        assert repr(found) == repr(interval(value, draws, 30))
+    low, high, std_err = spread(resampled, 0.9)
+    np.testing.assert_allclose(low[:2], np.quantile(resampled[:2], 0.05, axis=1))
+    np.testing.assert_allclose(high[:2], np.quantile(resampled[:2], 0.95, axis=1))
+    np.testing.assert_allclose(std_err[:2], [np.std(resampled[0], ddof=1), 0.0])
+    assert intervals([], np.empty((0, 200)), 30) == []
+
+
+def test_many_differences_at_once_are_those_of_each_pair():
+    values, resampled = awkward_readings()
+    pairs = list(itertools.combinations(range(len(values)), 2))
+    for found, (a, b) in zip(differences(values, resampled, pairs), pairs, strict=True):
+        assert repr(found) == repr(difference(float(values[a]), float(values[b]), resampled[a], resampled[b]))
+    assert differences(values, resampled, []) == []
+
+
+def test_a_single_resample_says_nothing_of_many_readings_either():
+    assert [one.status for one in intervals([1.0, 2.0], np.ones((2, 1)), 5)] == ["unreliable", "unreliable"]
+    assert differences(np.ones(2), np.ones((2, 1)), [(0, 1)])[0].status == "undefined"

@@ -1,0 +1,173 @@
+"""Weighted sums must equal what one gets by writing every sample down as often as it was drawn."""
+
+import numpy as np
+import pytest
+
+from exitbench.benchmarks.measures.exit_rates import rates_at_threshold
+from exitbench.benchmarks.replay.exit_rule import exit_layers
+from exitbench.benchmarks.replay.operating_points import ROUNDING, matched, within_loss
+from exitbench.benchmarks.replay.tally import tally_at
+from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from exitbench.benchmarks.statistics import resampled_curves as weighted_curve
+from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
+from exitbench.benchmarks.statistics.resampled_curves import Drawn, listed_points, weighted_tally
+from exitbench.benchmarks.statistics.resampled_points import gather, marks_within_losses, nearest_marks, without
+from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
+from tests.support.score_cases import random_case
+
+SEEDS = range(60)
+B = 7
+
+
+def drawn(case, weights, column, rows=None):
+    """The scores and outcomes of one resample, sample by sample."""
+    times = weights[:, column].astype(int) * (1 if rows is None else rows)
+    chosen = np.repeat(np.arange(case.scores.samples), times)
+    return case.scores.take(chosen), case.outcomes.take(chosen)
+
+
+def weighted_case(seed):
+    case = random_case(seed, samples=9 + seed % 5)
+    return case, poisson_weights(np.arange(case.scores.samples), seed, B)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sums_at_every_point_equal_the_samples_written_out(seed):
+    case, weights = weighted_case(seed)
+    curve = case.curve
+    rows = np.arange(case.scores.samples) % 3 > 0
+    found = weighted_tally(curve, curve.events.ends, Drawn.of(weights, rows))
+    for column in range(B):
+        scores, outcomes = drawn(case, weights, column, rows) if (weights[:, column] * rows).any() else (None, None)
+        for point, threshold in enumerate(curve.thresholds):
+            if scores is None:
+                assert found.layers[point, column] == found.samples[column] == 0
+                continue
+            tally = tally_at(exit_layers(scores, threshold), outcomes)
+            assert found.layers[point, column] == tally.layers
+            assert found.correct[point, column] == tally.correct
+            assert found.hits[point, column] == tally.hits
+            assert found.flagged[point, column] == tally.flagged
+            assert found.positives[column] == tally.positives
+            assert found.samples[column] == tally.samples
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_rest_is_the_whole_without_the_part(seed):
+    case, weights = weighted_case(seed)
+    curve = case.curve
+    rows = np.arange(case.scores.samples) % 2 == 0
+    whole, part = (
+        weighted_tally(curve, curve.events.ends, Drawn.of(weights)),
+        weighted_tally(curve, curve.events.ends, Drawn.of(weights, rows)),
+    )
+    rest = weighted_tally(curve, curve.events.ends, Drawn.of(weights, ~rows))
+    np.testing.assert_array_equal(without(whole, part).layers, rest.layers)
+    np.testing.assert_array_equal(without(whole, part).hits, rest.hits)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_readings_of_a_resample_are_the_readings_of_its_samples_written_out(seed):
+    case, weights = weighted_case(seed)
+    curve = case.curve
+    sums = weighted_tally(curve, curve.events.ends, Drawn.of(weights))
+    index = nearest_marks(sums, np.array([1.3, 2.0]))
+    final = gather(sums, np.zeros(B, dtype=np.int64)).score("accuracy")
+    lost, least = marks_within_losses(sums, "accuracy", final, [10.0, 3.0], ROUNDING)
+    for column in range(B):
+        if not weights[:, column].any():
+            continue
+        written = trade_off_curve(*drawn(case, weights, column))
+        for row, speed_up in enumerate((1.3, 2.0)):
+            assert gather(sums, index).speed_up[row, column] == pytest.approx(matched(written, speed_up).speed_up)
+        for loss, marks in ((10.0, lost), (3.0, least)):
+            reading = within_loss(written, loss, "accuracy")
+            assert gather(sums, marks).speed_up[column] == pytest.approx(reading.speed_up)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rates_of_a_resample_count_its_samples_written_out(seed):
+    case, weights = weighted_case(seed)
+    curve = case.curve
+    rows = np.arange(case.scores.samples) % 4 > 0
+    index = np.random.default_rng(seed).integers(0, curve.points, B)
+    every = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, Drawn.of(weights, rows))
+    reached = reached_tally(curve, curve.events.ends, index, Drawn.of(weights, rows))
+    for column in range(B):
+        if not (weights[:, column] * rows).any():
+            continue
+        scores, outcomes = drawn(case, weights, column, rows)
+        threshold = curve.thresholds[index[column]]
+        literal = rates_at_threshold(scores, outcomes, threshold, "all")
+        np.testing.assert_array_equal(every.wrong_exits[:, column], literal.wrong_exits)
+        np.testing.assert_array_equal(every.right_continuations[:, column], literal.right_continuations)
+        np.testing.assert_array_equal(every.wrong_decisions[:, column], literal.wrong_decisions)
+        np.testing.assert_array_equal(every.right_decisions[:, column], literal.right_decisions)
+        literal = rates_at_threshold(scores, outcomes, threshold, "reached").sum_layers()
+        assert reached.wrong_exits[column] == literal.wrong_exits
+        assert reached.wrong_decisions[column] == literal.wrong_decisions
+        assert reached.right_continuations[column] == literal.right_continuations
+        assert reached.right_decisions[column] == literal.right_decisions
+
+
+def test_a_thinned_list_of_points_gives_the_error_of_all_points(monkeypatch):
+    case = random_case(3, samples=1500)
+    curve = case.curve
+    weights = Drawn.of(poisson_weights(np.arange(1500), 0, 200))
+    sums = weighted_tally(curve, curve.events.ends, weights)
+    exact = gather(sums, nearest_marks(sums, np.array([1.5]))).accuracy[0]
+    monkeypatch.setattr(weighted_curve, "ALL_POINTS", 200)
+    points = listed_points(curve, [1.5])
+    assert len(points) < curve.points / 3
+    sums = weighted_tally(curve, curve.events.ends[points], weights)
+    thinned = gather(sums, nearest_marks(sums, np.array([1.5]))).accuracy[0]
+    assert thinned.std() == pytest.approx(exact.std(), rel=0.02)
+    np.testing.assert_allclose(thinned, exact, atol=0.1 * exact.std() + 0.1)
+
+
+@pytest.mark.parametrize(("block", "blocks"), [(0, 50), (100, 17), (10**6, 1)])
+def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
+    case = random_case(5, samples=40)
+    curve, weights = case.curve, poisson_weights(np.arange(40), 0, 50)
+    rows = np.arange(40) % 3 > 0
+    index = np.random.default_rng(0).integers(0, curve.points, 50)
+
+    def everything():
+        some = Drawn.of(weights, rows)
+        tally = weighted_tally(curve, curve.events.ends, some)
+        rates = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, some)
+        reached = reached_tally(curve, curve.events.ends, index, some)
+        return [tally.layers, tally.hits, tally.positives, *vars(rates).values(), *vars(reached).values()]
+
+    whole = everything()
+    monkeypatch.setattr(weighted_curve, "FEW", 0)
+    monkeypatch.setattr(weighted_curve, "BLOCK", block)
+    assert len(list(Drawn.of(weights, rows).blocks())) == blocks
+    for found, expected in zip(everything(), whole, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_folds_add_up_to_the_whole():
+    case = random_case(9, samples=40)
+    weights = poisson_weights(np.arange(40), 0, B)
+    fold = folds(np.arange(40), 0)
+    marks = case.curve.events.ends
+    parts = [weighted_tally(case.curve, marks, Drawn.of(weights, fold == k)).correct for k in range(5)]
+    np.testing.assert_array_equal(sum(parts), weighted_tally(case.curve, marks, Drawn.of(weights)).correct)
+
+
+def test_a_network_of_two_hundred_layers_is_summed_without_overflow():
+    rng = np.random.default_rng(0)
+    scores = SignalScores(rng.normal(size=(199, 6)), ">=")
+    outcomes = Outcomes(rng.random((200, 6)) < 0.5)
+    curve = trade_off_curve(scores, outcomes)
+    ones = Drawn.of(np.ones((6, 1), dtype=np.float32))
+    sums = weighted_tally(curve, curve.events.ends, ones)
+    np.testing.assert_array_equal(sums.layers[:, 0], curve.tally.layers)
+    middle = np.array([curve.points // 2])
+    reached = reached_tally(curve, curve.events.ends, middle, ones)
+    literal = rates_at_threshold(scores, outcomes, curve.thresholds[middle[0]], "reached").sum_layers()
+    assert reached.wrong_decisions[0] == literal.wrong_decisions
+    assert reached.right_continuations[0] == literal.right_continuations

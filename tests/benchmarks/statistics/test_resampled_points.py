@@ -1,0 +1,83 @@
+"""Searches in resampled sums must find what a walk along the marks finds, one resample at a time."""
+
+import numpy as np
+import pytest
+
+from exitbench.benchmarks.replay.operating_points import ROUNDING, nearest_point, nearest_points
+from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
+from exitbench.benchmarks.statistics.resampled_curves import Drawn, weighted_tally
+from exitbench.benchmarks.statistics.resampled_points import fewest_right, marks_within_losses, nearest_marks
+from exitbench.errors import InputError
+from tests.support.score_cases import random_case
+
+SEEDS = range(40)
+RESAMPLES = 9
+
+
+def whole_part_and_rest(seed):
+    case = random_case(seed, samples=9 + seed % 5)
+    curve, rows = case.curve, np.arange(case.scores.samples) % 3 == 0
+    weights = poisson_weights(np.arange(case.scores.samples), seed, RESAMPLES)
+    return tuple(weighted_tally(curve, curve.events.ends, Drawn.of(weights, one)) for one in (rows | True, rows, ~rows))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_nearest_mark_is_that_of_a_walk_along_all_marks(seed):
+    whole, part, rest = whole_part_and_rest(seed)
+    wanted = np.array([1.0, 1.4, 2.0, 7.0])
+    found = nearest_marks(whole, wanted, part)
+    np.testing.assert_array_equal(found, nearest_marks(rest, wanted))
+    for row, speed_up in enumerate(wanted):
+        for column in np.flatnonzero(rest.samples):
+            speeds = rest.depth * float(rest.samples[column]) / rest.layers[:, column].astype(float)
+            apart = np.abs(speeds - speed_up)
+            assert apart[found[row, column]] == apart.min()
+            assert speeds[found[row, column]] == speeds[apart == apart.min()].max()
+
+
+@pytest.mark.parametrize("measure", ["accuracy", "f1", "mean_accuracy_f1"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_last_mark_within_a_loss_is_that_of_a_walk_from_full_depth(seed, measure):
+    whole, part, rest = whole_part_and_rest(seed)
+    losses = [0.0, 3.0, 12.5]
+    scores = rest.score(measure)
+    final = scores[0]
+    found = marks_within_losses(whole, measure, final, losses, ROUNDING, part)
+    np.testing.assert_array_equal(found, marks_within_losses(rest, measure, final, losses, ROUNDING))
+    for row, loss in enumerate(losses):
+        for column in range(RESAMPLES):
+            mark = 0
+            while mark < len(scores) and not scores[mark, column] < final[column] - loss - ROUNDING:
+                mark += 1
+            assert found[row, column] == mark - 1
+
+
+def test_the_fewest_right_answers_are_those_of_trying_every_count():
+    samples = np.repeat(np.arange(1.0, 41.0), 41)
+    counts = np.tile(np.arange(41.0), 40)
+    exact = 100.0 * counts / samples
+    for asked in (exact, np.nextafter(exact, 200.0), np.nextafter(exact, -1.0), exact - ROUNDING, exact - 0.5):
+        every = 100.0 * np.arange(2000.0)[:, None] / samples
+        literal = np.argmax(every >= asked, axis=0)
+        np.testing.assert_array_equal(np.maximum(fewest_right(asked, samples), 0), literal)
+
+
+def test_a_resample_without_samples_has_no_fewest_right_answers():
+    assert np.isnan(fewest_right(np.array([[np.nan, 50.0]]), np.array([0.0, 0.0]))).all()
+
+
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_points_nearest_to_many_speed_ups_are_the_nearest_of_all(seed, integers):
+    curve = random_case(seed, integers=integers).curve
+    wanted = np.linspace(0.5, curve.depth + 0.5, 17)
+    for speed_up, point in zip(wanted, nearest_points(curve, wanted), strict=True):
+        apart = np.abs(curve.speed_up - speed_up)
+        assert apart[point] == pytest.approx(apart.min(), abs=1e-12)
+        assert point == 0 or curve.speed_up[point - 1] < curve.speed_up[point]
+        assert point == nearest_point(curve, float(speed_up))
+
+
+def test_one_senseless_speed_up_among_many_is_refused():
+    with pytest.raises(InputError, match="above 0, found -1"):
+        nearest_points(random_case(3).curve, np.array([2.0, -1.0]))

@@ -1,0 +1,154 @@
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from exitbench.benchmarks.suites.suite import layers_at
+from exitbench.benchmarks.suites.suite_file import known_suites, load_suite, suite_of_caches, suite_of_values
+from exitbench.errors import InputError
+
+MINIMAL = {
+    "name": "mine",
+    "caches": ["a"],
+    "signals": ["deebert"],
+    "layers": [1],
+    "speed_ups": [2.0],
+    "primary_speed_up": 2.0,
+    "protocols": ["in-sample"],
+    "resamples": 10,
+    "seed": 0,
+}
+
+
+def suite(**changes):
+    return suite_of_values({**MINIMAL, **changes}, Path("mine.toml"))
+
+
+def test_an_unknown_key_is_an_error_with_a_suggestion():
+    with pytest.raises(InputError, match=r"unknown key 'speedups'.* Did you mean speed_ups"):
+        suite(speedups=[2.0])
+
+
+def test_a_missing_key_is_named():
+    values = {key: value for key, value in MINIMAL.items() if key != "seed"}
+    with pytest.raises(InputError, match=r"missing key seed"):
+        suite_of_values(values, Path("mine.toml"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"protocols": ["crossfit"]}, "unknown protocol 'crossfit'.* Did you mean cross-fit"),
+        ({"layers": [0]}, "layers are numbers from 1"),
+        ({"layers": ["5/4"]}, "fractions between 0 and 1"),
+        ({"layers": ["half"]}, "fractions such as"),
+        ({"layers": [True]}, "fractions such as"),
+        ({"speed_ups": [0.5]}, "a speed-up is at least 1"),
+        ({"speed_ups": ["2"]}, "speed_ups must be a number"),
+        ({"resamples": 1}, "resamples must be at least 2"),
+        ({"resamples": 2.5}, "resamples must be a whole number"),
+        ({"seed": -1}, "seed must not be negative"),
+        ({"signals": []}, "signals must not be empty"),
+        ({"signals": "deebert"}, "signals must be a list"),
+        ({"caches": ["x/a", "y/a"]}, "two caches share the name a"),
+        ({"caches": ["a", "a"]}, "caches names something twice"),
+        ({"name": "."}, "name must be that of a folder of its own"),
+        ({"name": ".."}, "name must be that of a folder of its own"),
+        ({"speed_ups": [2.0, 2.0000001]}, "speed_ups names something twice, as results print it: 2, 2"),
+        ({"losses": [0.5, 0.50000001]}, "losses names something twice"),
+        ({"primary_speed_up": 2.0000001}, "primary_speed_up 2.0000001 and the speed-up 2.0 are both printed as 2"),
+        ({"speed_ups": [10**400]}, "speed_ups: a whole number of 401 digits is too large"),
+        ({"thresholds": {"deebert": [float("nan")]}}, "thresholds.deebert must be numbers.*found nan"),
+        ({"ties": "third"}, "ties must be half or strict, found 'third'"),
+        ({"folds": 1}, "folds must be between 2 and 100"),
+        ({"losses": [-1]}, "losses are points"),
+        ({"thresholds": {"pabee": ["mean"]}}, "thresholds.pabee"),
+        ({"thresholds": [1]}, "thresholds must be a table"),
+        ({"protocols": ["held-out"]}, "needs a calibration cache in .held_out. for a"),
+        ({"held_out": {"b": "c"}}, "held_out names b, which is not among the caches"),
+        ({"held_out": {"a": "a"}}, "cannot be its own calibration cache"),
+        ({"name": "a/b"}, "name must be text without slashes"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        suite(**change)
+
+
+def test_a_bare_name_is_a_fixture_and_a_path_is_relative_to_the_file(tmp_path):
+    (tmp_path / "beside").mkdir()
+    made = suite_of_values(
+        {**MINIMAL, "caches": ["a", "sub/b", "beside"]}, tmp_path / "mine.toml", fixtures=Path("/fixtures")
+    )
+    assert made.caches == (Path("/fixtures/caches/a"), tmp_path / "sub" / "b", tmp_path / "beside")
+
+
+def test_fractions_share_a_suite_between_depths():
+    thirds = [Fraction(1, 6), Fraction(1, 2), Fraction(5, 6)]
+    assert layers_at(thirds, 12) == (2, 6, 10)
+    assert layers_at(thirds, 6) == (1, 3, 5)
+    assert layers_at(thirds, 2) == (1,)
+
+
+def test_a_layer_number_beyond_the_depth_is_refused():
+    with pytest.raises(InputError, match=r"layer 6 is not an internal layer of a network with 6 layers"):
+        suite(layers=[2, 6, 10]).layers_of(6)
+
+
+def test_the_paper_suite_parses_and_says_which_caches_are_missing(tmp_path):
+    paper = load_suite("paper", fixtures=tmp_path)
+    assert paper.signals[-1] == "cap[alpha=0.01|0.1|1|10]"
+    assert paper.layers_of(12) == (2, 6, 10)
+    count = len(paper.caches)
+    with pytest.raises(InputError, match=rf"{count} of {count} caches are missing: mpnet-base-rte-dev, .*minilm-l6"):
+        paper.require_caches()
+
+
+def test_every_suite_that_comes_along_loads():
+    assert set(known_suites()) >= {"paper", "smoke"}
+    for name in known_suites():
+        assert load_suite(name).name == name
+
+
+def test_every_cache_of_a_suite_comes_along():
+    for name in known_suites():
+        assert load_suite(name).missing_caches() == ()
+
+
+def test_an_unknown_suite_answers_with_the_nearest():
+    with pytest.raises(InputError, match=r"no suite 'papr'.* Did you mean paper"):
+        load_suite("papr")
+
+
+def test_a_file_that_is_not_toml_is_refused(tmp_path):
+    (tmp_path / "bad.toml").write_text("name = ")
+    with pytest.raises(InputError, match=r"bad.toml is not a TOML file"):
+        load_suite(tmp_path / "bad.toml")
+
+
+def test_a_number_with_more_digits_than_python_reads_is_refused(tmp_path):
+    (tmp_path / "long.toml").write_text(f"seed = {'9' * 5000}")
+    with pytest.raises(InputError, match=r"long.toml is not a TOML file: .*digits"):
+        load_suite(tmp_path / "long.toml")
+
+
+def test_ties_are_halved_unless_a_suite_says_otherwise():
+    assert (suite().ties, suite(ties="strict").ties) == ("half", "strict")
+    assert suite(ties="strict").to_json()["ties"] == "strict"
+
+
+def test_caches_of_ones_own_get_the_papers_questions():
+    made = suite_of_caches([Path("somewhere/mine")])
+    assert (made.name, made.caches) == ("mine", (Path("somewhere/mine"),))
+    assert made.signals == load_suite("paper").signals
+
+
+def test_reading_suites_loads_nothing_heavy():
+    heavy = (
+        "import sys, exitbench.benchmarks.suites.suite_file as s; s.load_suite('paper'); "
+        "print([m for m in ('torch', 'pandas', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,112 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from exitbench.benchmarks.api import evaluate
+from exitbench.benchmarks.scoring.score_cache import score
+from exitbench.benchmarks.thresholds.recommend import recommend
+from exitbench.cache import Cache, synthetic_cache
+from exitbench.cli.app import build, main
+from exitbench.errors import InputError
+from exitbench.signals import load_registry
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return synthetic_cache(tmp_path_factory.mktemp("threshold") / "c", rows=300, layers=6, width=8, compact=True)
+
+
+def test_the_threshold_gives_the_wanted_speed_up_on_the_cache(path):
+    cache, signal = Cache(path), load_registry().make("deebert")
+    found = recommend(cache, [signal], speed_up=2.0, resamples=50)
+    exits = score(cache, signal) < found.threshold
+    layers = np.where(exits.any(axis=0), exits.argmax(axis=0) + 1, 6)
+    assert 6 / layers.mean() == pytest.approx(2.0, rel=0.02)
+    assert found.exits_when == "<"
+
+
+def test_expectations_are_those_of_cross_fitting(path):
+    found = recommend(Cache(path), load_registry().expand("cap[alpha=0.1|1]"), speed_up=2.0, resamples=50)
+    rows = evaluate(path, ["cap[alpha=0.1|1]"], protocols=["cross-fit"], speed_ups=[2.0], resamples=50).results
+    rows = rows[(rows.parameters == "alpha=0.1|1,center=false") & (rows["at"] == "speed_up=2") & (rows.decisions == "")]
+    values = rows.set_index("measure")
+    assert found.score.value == values.value["accuracy"]
+    assert found.speed_up.value == values.value["speed_up"]
+    assert (found.score.low, found.score.high) == (values.low["accuracy"], values.high["accuracy"])
+    assert found.score.low < found.score.value < found.score.high
+    assert found.loss.value == pytest.approx(found.final_score - found.score.value)
+
+
+def test_a_loss_is_kept_on_the_samples_it_was_chosen_on(path):
+    cache, signal = Cache(path), load_registry().make("deebert")
+    found = recommend(cache, [signal], max_loss=2.0, resamples=50)
+    exits = score(cache, signal) < found.threshold
+    layers = np.where(exits.any(axis=0), exits.argmax(axis=0), 5)
+    right = cache.predictions()[layers, np.arange(300)] == cache.labels
+    assert 100 * right.mean() >= found.final_score - 2.0 - 1e-9
+    assert found.speed_up.value > 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"speed_up": 7.0}, r"no threshold gives speed_up 7: .*only reaches 1.00x to 6.00x"),
+        ({"max_loss": 0.1}, r"a loss of 0.1 points is less than one of the 300 samples"),
+        ({"speed_up": 6.0}, r"no finite threshold gives speed_up 6: there every sample leaves at once"),
+        ({"speed_up": 1.0001}, r"no finite threshold gives speed_up 1.0001: there no sample leaves early"),
+        ({"max_loss": 100.0}, r"no finite threshold gives loss 100: there every sample leaves at once"),
+        ({"speed_up": 1.0}, r"a speed-up must be above 1"),
+        ({"max_loss": -1.0}, r"a loss must be between 0 and 100"),
+        ({}, r"either a speed-up .* or a largest loss"),
+        ({"speed_up": 2.0, "max_loss": 1.0}, r"either a speed-up .* or a largest loss"),
+        ({"speed_up": 2.0, "protocol": "held-out"}, r"expected the protocol in-sample or cross-fit"),
+    ],
+)
+def test_what_the_data_cannot_say_is_refused(path, asked, message):
+    with pytest.raises(InputError, match=message):
+        recommend(Cache(path), [load_registry().make("deebert")], resamples=20, **asked)
+
+
+def test_a_signal_with_few_operating_points_is_refused_where_it_has_none(path):
+    with pytest.raises(InputError, match=r"the nearest operating point is at .* more than 2% from 1.50x"):
+        recommend(Cache(path), [load_registry().make("pabee")], speed_up=1.5, resamples=20)
+
+
+def test_too_few_samples_are_refused(tmp_path):
+    few = synthetic_cache(tmp_path / "few", rows=40, layers=4, width=4, compact=True)
+    with pytest.raises(InputError, match=r"few has 40 samples; below 50"):
+        recommend(Cache(few), [load_registry().make("deebert")], speed_up=2.0)
+
+
+def test_the_verb_prints_a_signal_that_can_be_made_again(path):
+    words = [
+        "threshold",
+        str(path),
+        "--signal",
+        "right-tool[temperature=fitted]",
+        "--speed-up",
+        "2",
+        "--resamples",
+        "20",
+    ]
+    done = CliRunner().invoke(build(), [*words, "--json"])
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.output)
+    signal = load_registry().from_json(record["signal"])
+    assert not signal.needs_fit
+    exits = score(Cache(path), signal) >= record["threshold"]
+    layers = np.where(exits.any(axis=0), exits.argmax(axis=0) + 1, 6)
+    assert 6 / layers.mean() == pytest.approx(2.0, rel=0.02)
+    assert "exit when the score is >=" in CliRunner().invoke(build(), words).output
+
+
+def test_the_verb_refuses_in_one_line_with_exit_code_two(path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["threshold", str(path), "--signal", "deebert", "--speed-up", "9"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,180 @@
+"""Figures are drawn for any run, the same each time, with names as text and one look per signal."""
+
+import itertools
+import re
+import xml.etree.ElementTree as ElementTree
+
+import matplotlib.colors
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exitbench.reports.figures.catalogue import Figure, figures_of
+from exitbench.reports.figures.looks import looks_of
+from exitbench.reports.figures.render import KINDS, render
+from exitbench.reports.figures.shrink_svg import short_path, smaller
+from exitbench.reports.figures.style import KNOWN, colour, marker, shortened
+from exitbench.reports.run_data.finished_run import Run
+from tests.support.page_runs import HOSTILE, hostile_run, main_run
+from tests.support.table_runs import sixty_signals, small_run, three_rows
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def texts_of(svg: bytes) -> list[str]:
+    return ["".join(one.itertext()) for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("}text")]
+
+
+def drawn(run: Run, kind: str) -> tuple[bytes, bytes]:
+    return render(run, next(one for one in figures_of(run) if one.spec.kind == kind))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return Run(small_run(tmp_path_factory))
+
+
+def test_a_run_has_a_figure_of_every_kind(small: Run) -> None:
+    assert {figure.spec.kind for figure in figures_of(small)} == set(KINDS)
+
+
+def test_a_run_over_two_models_has_every_figure_under_its_own_name(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = Run(main_run(tmp_path_factory))
+    found = figures_of(run)
+    names = [figure.name for figure in found]
+    assert len(set(names)) == len(names)
+    curves = [(figure.cache, figure.protocol) for figure in found if figure.spec.kind == "trade-off"]
+    assert curves == [(cache.name, protocol) for protocol in run.protocols for cache in run.caches]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_figure_is_the_same_bytes_each_time(small: Run, kind: str) -> None:
+    svg, png = drawn(small, kind)
+    assert (svg, png) == drawn(small, kind)
+    assert png.startswith(PNG)
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert not re.search(rb"<script|http://(?!www\.w3\.org)|https://", svg)
+
+
+def test_a_heat_map_shows_each_dis_rounded(small: Run) -> None:
+    svg, _ = drawn(small, "dis")
+    shown = texts_of(svg)
+    cache = small.caches[0]
+    for entry in small.entries:
+        for layer in range(1, cache.layers):
+            row = small.row(cache, "in-sample", entry.signal, entry.parameters, "dis", "", layer)
+            if row is not None and row.status != "undefined":
+                assert f"{row.value:.0f}" in shown
+
+
+def test_a_legend_names_every_signal_and_bound(small: Run) -> None:
+    shown = texts_of(drawn(small, "trade-off")[0])
+    assert {"DeeBERT", "PABEE", "CAP", "Final layer", "Random", "Fixed layer"} <= set(shown)
+
+
+def test_hostile_names_are_text_in_every_figure(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = Run(hostile_run(tmp_path_factory))
+    for kind in ("trade-off", "rates", "exits", "scores"):
+        svg, _ = drawn(run, kind)
+        tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(svg).iter()}
+        assert tags <= {
+            "svg",
+            "g",
+            "path",
+            "defs",
+            "use",
+            "text",
+            "tspan",
+            "clipPath",
+            "rect",
+            "style",
+            "image",
+            "title",
+        }
+        if kind == "trade-off":
+            shown = texts_of(svg)
+            assert all(shortened(name) in shown for name in HOSTILE)
+
+
+@pytest.mark.parametrize("kind", ["trade-off", "dis", "risk"])
+def test_sixty_signals_still_make_a_figure(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
+    svg, png = drawn(Run(sixty_signals(tmp_path_factory)), kind)
+    assert png.startswith(PNG)
+    assert len(svg) < 2_000_000
+
+
+def test_three_rows_still_make_every_figure(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = Run(three_rows(tmp_path_factory))
+    for figure in figures_of(run):
+        assert isinstance(figure, Figure)
+        assert render(run, figure)[1].startswith(PNG)
+
+
+# Looks
+
+
+def test_the_known_signals_have_colours_and_markers_of_their_own() -> None:
+    colours = [colour(name) for name in KNOWN]
+    assert len(set(colours)) == len({marker(name) for name in KNOWN}) == 9
+    for one, other in itertools.combinations([matplotlib.colors.to_rgb(value) for value in colours], 2):
+        assert sum(abs(a - b) for a, b in zip(one, other, strict=True)) > 0.25
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN))
+def test_a_colour_can_be_seen_on_white(name: str) -> None:
+    channels = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+                for value in matplotlib.colors.to_rgb(colour(name))]  # fmt: skip
+    luminance = 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
+    assert 1.05 / (luminance + 0.05) > 2
+
+
+def test_a_signal_looks_the_same_in_every_run(small: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = Run(main_run(tmp_path_factory))
+    looks = {look.entry.signal: (look.colour, look.marker) for look in looks_of(other)}
+    assert all(looks[look.entry.signal] == (look.colour, look.marker) for look in looks_of(small))
+
+
+def test_identical_signals_share_a_line_in_alternating_dashes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = Run(main_run(tmp_path_factory))
+    cache = run.caches[0]
+    lines = {look.entry.signal: look.line for look in looks_of(run, cache, "in-sample")}
+    assert lines["deebert"] != lines["right-tool"]
+    assert isinstance(lines["deebert"], tuple)
+    assert lines["nsp"] == "-"
+
+
+# Smaller SVG
+
+
+def walked(path: str) -> list[tuple[float, float]]:
+    """The corners a path of M, L, H, V goes through, without standing still."""
+    x = y = 0.0
+    corners: list[tuple[float, float]] = []
+    for command, rest in re.findall(r"([MLHV])([^MLHVz]*)", path):
+        values = [float(value) for value in rest.split()]
+        if command == "H":
+            x = values[0]
+        elif command == "V":
+            y = values[0]
+        else:
+            x, y = values
+        if not corners or corners[-1] != (x, y) or command == "M":
+            corners.append((x, y))
+    return corners
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=1, max_size=12))
+@settings(max_examples=80, deadline=None)
+def test_a_short_path_goes_through_the_same_corners(corners: list[tuple[int, int]]) -> None:
+    path = "M {} {} ".format(*corners[0]) + " ".join("L {} {}".format(*corner) for corner in corners[1:])
+    assert walked(short_path(path)) == walked(path)
+    assert len(short_path(path)) <= len(path)
+
+
+def test_a_smaller_svg_leaves_text_alone() -> None:
+    name = 'x d="1.23456" style="a" id="b"'
+    text = f'<text style="fill: red" x="1.23456">{name}</text>'
+    svg = f'<svg><defs><style>*{{}}</style></defs>\n <g id="a">{text}</g>\n</svg>'
+    found = smaller(svg, "n")
+    assert f">{name}</text>" in found
+    assert 'x="1.2"' in found

@@ -1,0 +1,237 @@
+"""The findings say what the results say: other numbers, other sentences."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from exitbench.reports.findings.findings import findings
+from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.write_views import FINDINGS, write_findings
+from tests.support.findings_runs import Change, altered, opening, page_of
+from tests.support.page_runs import HOSTILE, main_run
+from tests.support.table_runs import small_run
+
+PAPER = ["CAP", "E-LANG", "F-PABEE", "PCEE-BERT", "PABEE", "Right-Tool", "DeeBERT"]
+"""The order of the paper's main table by its mean over SST-2 and MRPC, but for near ties; NSP is not in it."""
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models, three tasks: base-sst2, base-mrpc, tiny-mnli."""
+    return main_run(tmp_path_factory)
+
+
+def between(pairs: pd.DataFrame, first: str, second: str) -> tuple[pd.Series, pd.Series]:
+    """The rows of two signals, and the sign that turns each into first less second."""
+    forward = (pairs["signal_a"] == first) & (pairs["signal_b"] == second)
+    backward = (pairs["signal_a"] == second) & (pairs["signal_b"] == first)
+    return forward | backward, forward.astype(int) - backward.astype(int)
+
+
+def set_difference(value: float, p_value: float, other: str) -> Change:
+    """CAP less another signal is this everywhere, with this adjusted p-value."""
+
+    def change(_: pd.DataFrame, pairs: pd.DataFrame) -> None:
+        rows, sign = between(pairs, "cap", other)
+        pairs.loc[rows, "difference"] = value * sign[rows]
+        pairs.loc[rows, "low"], pairs.loc[rows, "high"] = -abs(value) - 1, abs(value) + 1
+        pairs.loc[rows, "p_adjusted"] = p_value
+
+    return change
+
+
+NEITHER = "not shown to differ from {} in any of 12 comparisons"
+"""Three caches at two speed-ups and at two layers."""
+
+
+@pytest.mark.parametrize(
+    ("value", "p_value", "said", "word", "short"),
+    [
+        (2.0, 0.001, "better on 3, worse on 0 and not distinguishable on 0 of 3", "better",
+         "shown to be better than {} in 12 of 12 comparisons, worse in none"),
+        (-2.0, 0.001, "better on 0, worse on 3 and not distinguishable on 0 of 3", "worse",
+         "shown to be worse than {} in 12 of 12 comparisons, better in none"),
+        (2.0, 0.05, "better on 0, worse on 0 and not distinguishable on 3 of 3", "not distinguishable", NEITHER),
+        (-2.0, 1.0, "better on 0, worse on 0 and not distinguishable on 3 of 3", "not distinguishable", NEITHER),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("other", "name"), [("e-lang", "E-LANG (energy)"), ("deebert", "DeeBERT (entropy)")])
+def test_better_worse_and_not_distinguishable_are_what_the_pairs_say(
+    run_dir: Path, tmp_path: Path, value: float, p_value: float, said: str, word: str, short: str, other: str, name: str
+) -> None:
+    page = page_of(altered(run_dir, tmp_path / "run", set_difference(value, p_value, other)))
+    assert short.format(name) in opening(page)
+    assert f"against {name} it is {said}" in opening(page)
+    section = page.split(f"### Task score: CAP less {name}")[1].split("\n###")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ") and "near" in line]
+    assert len(lines) == 2 * (3 + 1), "two speed-ups, three tasks and the average of the two tasks of base"
+    assert all(line.endswith(f"| {word} |") for line in lines)
+    assert all(("\\+2.0" if value > 0 else "\\-2.0") in line for line in lines)
+    assert all(("**" in line) == (word == "better") for line in lines)
+
+
+def test_a_lower_rate_is_better(run_dir: Path, tmp_path: Path) -> None:
+    page = page_of(altered(run_dir, tmp_path / "run", set_difference(-3.0, 0.001, "e-lang")))
+    assert (
+        "CAP against E-LANG (energy): the premature rate is lower on 3 of 3 caches (distinguishable: lower on 3, "
+        "higher on 0), the delayed rate is lower on 3 of 3 caches (distinguishable: lower on 3, higher on 0)."
+    ) in page
+
+
+def test_what_was_not_compared_is_no_finding(run_dir: Path, tmp_path: Path) -> None:
+    def keep(frame: pd.DataFrame) -> pd.Series:
+        if "signal_a" not in frame:
+            return frame["cache"].notna()
+        rows, _sign = between(frame, "cap", "e-lang")
+        return ~(rows & (frame["cache"] == "base-sst2") & (frame["at"] == "speed_up=2"))
+
+    page = page_of(altered(run_dir, tmp_path / "run", keep=keep))
+    assert "(1 could not be compared)" in opening(page)
+    assert "| SST-2 with base | near 2× | – | not compared |" in page
+
+
+def set_scores(order: list[str]) -> Change:
+    """All signals score in this order near 2x, the first highest, NSP between the third and the fourth."""
+    names = [*order[:3], "NSP", *order[3:]]
+    keys = {"CAP": "cap", "E-LANG": "e-lang", "F-PABEE": "f-pabee", "PCEE-BERT": "pcee", "PABEE": "pabee",
+            "Right-Tool": "right-tool", "DeeBERT": "deebert", "NSP": "nsp"}  # fmt: skip
+
+    def change(results: pd.DataFrame, _: pd.DataFrame) -> None:
+        for place, name in enumerate(names):
+            rows = (
+                (results["signal"] == keys[name]) & (results["at"] == "speed_up=2")
+                & results["measure"].isin(["accuracy", "f1"])
+            )  # fmt: skip
+            results.loc[rows, "value"] = 90.0 - place
+
+    return change
+
+
+def test_the_papers_order_is_seen_when_it_is_there(run_dir: Path, tmp_path: Path) -> None:
+    page = page_of(altered(run_dir, tmp_path / "run", set_scores(PAPER)))
+    said = (
+        "The paper's order of the signals appears on these networks: by score with base it appears, by score with tiny"
+    )
+    assert said in opening(page)
+    assert "With base, by score, CAP is number 1 of 7 (in the paper number 1 of 7)" in page
+
+
+def test_the_papers_order_is_denied_when_it_is_not_there(run_dir: Path, tmp_path: Path) -> None:
+    page = page_of(altered(run_dir, tmp_path / "run", set_scores(PAPER[::-1])))
+    assert "The paper's order of the signals does not appear on these networks" in opening(page)
+    assert "With base, by score, CAP is number 7 of 7 (in the paper number 1 of 7)" in page
+
+
+def test_cap_on_top_of_a_reversed_order_is_the_paper_in_part(run_dir: Path, tmp_path: Path) -> None:
+    page = page_of(altered(run_dir, tmp_path / "run", set_scores(["CAP", *PAPER[:0:-1]])))
+    assert "The paper's order of the signals appears in part on these networks" in opening(page)
+
+
+def test_the_spread_of_alpha_is_measured_against_a_standard_error(run_dir: Path, tmp_path: Path) -> None:
+    def scores(narrow: float) -> Change:
+        def change(results: pd.DataFrame, _: pd.DataFrame) -> None:
+            rows = (results["signal"] == "cap") & (results["at"] == "speed_up=2")
+            rows &= results["measure"].isin(["accuracy", "f1"])
+            for parameters, value in (("alpha=0.1,center=false", 80.0), ("alpha=1,center=false", 80.0 + narrow)):
+                mine = rows & (results["parameters"] == parameters)
+                results.loc[mine, ["value", "std_err"]] = value, 1.5
+
+        return change
+
+    close = page_of(altered(run_dir, tmp_path / "close", scores(1.2)))
+    assert "Between the values of alpha, the score near 2× differs by at most 1.2 points" in opening(close)
+    assert "the whole spread is smaller than one standard error on 3 of 3 caches" in opening(close)
+    wide = page_of(altered(run_dir, tmp_path / "wide", scores(-4.0)))
+    assert "differs by at most 4.0 points" in opening(wide)
+    assert "smaller than one standard error on 0 of 3 caches" in opening(wide)
+
+
+def test_the_alpha_that_was_chosen_is_named_without_what_does_not_vary(run_dir: Path) -> None:
+    results = pd.read_parquet(run_dir / "results.parquet")
+    chosen = results[
+        (results["signal"] == "cap") & results["parameters"].str.contains("|", regex=False)
+        & (results["protocol"] == "cross-fit") & (results["at"] == "speed_up=2") & (results["cache"] == "tiny-mnli")
+    ]  # fmt: skip
+    told = re.search(r"chosen: ([^;]+)", chosen["reason"].iloc[0])
+    assert told is not None
+    section = page_of(Run(run_dir)).split("### CAP by alpha: score")[1].split("###")[0]
+    line = next(line for line in section.splitlines() if line.startswith("| MNLI"))
+    assert line.endswith(f"| {told[1].replace(',center=false', '')} |")
+
+
+def test_a_protocol_that_changes_verdicts_and_leaders_is_said_to(run_dir: Path, tmp_path: Path) -> None:
+    def change(results: pd.DataFrame, pairs: pd.DataFrame) -> None:
+        set_difference(0.0, 1.0, "e-lang")(results, pairs)
+        set_difference(0.0, 1.0, "deebert")(results, pairs)
+        rows, sign = between(pairs, "cap", "e-lang")
+        rows &= (pairs["protocol"] == "in-sample") & (pairs["cache"] == "base-mrpc") & (pairs["at"] == "speed_up=3")
+        pairs.loc[rows, "difference"] = 1.0 * sign[rows]
+        pairs.loc[rows, "p_adjusted"] = 0.01
+        column = (results["at"] == "speed_up=2") & results["best"].notna() & (results["cache"] == "tiny-mnli")
+        for protocol, leader in (("in-sample", "nsp"), ("cross-fit", "deebert")):
+            mine = column & (results["protocol"] == protocol)
+            results.loc[mine, "best"] = results.loc[mine, "signal"] == leader
+
+    page = page_of(altered(run_dir, tmp_path / "run", change))
+    assert (
+        "verdicts above, 1 change with the protocol: E-LANG, MRPC with base, near 3×: better (in-sample), not "
+        "distinguishable (cross-fit)."
+    ) in page
+    assert "MNLI with tiny (in-sample: NSP; cross-fit: DeeBERT)" in page
+
+
+def test_names_that_try_to_be_markup_stay_names(run_dir: Path, tmp_path: Path) -> None:
+    model, task = "evil | model <script>alert(1)</script>", HOSTILE[5]
+
+    def change(results: pd.DataFrame, pairs: pd.DataFrame) -> None:
+        for frame in (results, pairs):
+            frame["model"] = frame["model"].replace("tiny", model)
+            frame["task"] = frame["task"].replace("mnli", task)
+
+    run = altered(run_dir, tmp_path / "run", change)
+    record = json.loads((run.path / "run.json").read_text())
+    record["caches"]["tiny-mnli"] |= {"model": model, "task": task}
+    (run.path / "run.json").write_text(json.dumps(record))
+    page = page_of(Run(run.path))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;" in page
+    for block in re.findall(r"(?:^\|.*\n)+", page, flags=re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1, block
+
+
+def test_only_a_run_with_all_three_signals_gets_findings_and_old_ones_go(
+    run_dir: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    both = tmp_path / "both"
+    shutil.copytree(run_dir, both)
+    write_findings(Run(both))
+    assert (both / FINDINGS).read_text(encoding="utf-8") == page_of(Run(run_dir))
+    few = tmp_path / "few"
+    shutil.copytree(small_run(tmp_path_factory), few)
+    (few / FINDINGS).write_text("old")
+    write_findings(Run(few))
+    assert not (few / FINDINGS).exists()
+
+
+def test_a_run_without_any_results_has_no_findings(run_dir: Path, tmp_path: Path) -> None:
+    assert findings(altered(run_dir, tmp_path / "run", keep=lambda frame: frame["cache"].isna())) is None
+
+
+def test_a_run_under_one_protocol_says_nothing_of_protocols(run_dir: Path, tmp_path: Path) -> None:
+    page = page_of(altered(run_dir, tmp_path / "run", keep=lambda frame: frame["protocol"] == "in-sample"))
+    assert "where no protocol is named it is in-sample" in page
+    assert "What the protocol changes" not in page
+
+
+def test_a_cache_that_failed_leaves_dashes(run_dir: Path, tmp_path: Path) -> None:
+    page = page_of(altered(run_dir, tmp_path / "run", keep=lambda frame: frame["cache"] != "tiny-mnli"))
+    assert re.search(r"CAP has the highest value, alone or shared, on \d of 2 caches", opening(page))
+    assert "(1 could not be compared)" in opening(page)
+    assert "| MNLI with tiny | near 2× | – | not compared |" in page

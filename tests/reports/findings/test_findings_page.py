@@ -1,0 +1,138 @@
+"""``docs/findings.md`` is made from the rows that ``fixtures/findings`` keeps, and those are the baseline's numbers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from exitbench.benchmarks.baselines.baseline_table import Baseline, Pinned, pinned_rows, read_baseline
+from exitbench.benchmarks.results.schema import KEY
+from exitbench.benchmarks.suites.suite_file import load_suite
+from exitbench.cache import Cache
+from exitbench.errors import InputError
+from exitbench.places import BASELINES, CACHES, FIXTURES
+from exitbench.reports.run_data.finished_run import Run
+from tests.support.findings_runs import altered
+from tests.support.page_runs import main_run
+
+AGAIN = "run: exitbench run && exitbench check paper --update && python scripts/write_findings.py out/paper"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """scripts/write_findings.py as a module."""
+    spec = importlib.util.spec_from_file_location("findings_script", FIXTURES.parent / "scripts" / "write_findings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def baseline() -> Baseline:
+    return read_baseline(BASELINES / "paper.csv")
+
+
+@pytest.fixture(scope="module")
+def kept() -> Run:
+    return Run(FIXTURES / "findings")
+
+
+def apart(value: float, pinned: Pinned, tolerance: float) -> bool:
+    """Whether a number is not the pinned one; undefined agrees with undefined only."""
+    if math.isnan(value) or math.isnan(pinned.value):
+        return math.isnan(value) != math.isnan(pinned.value)
+    return abs(value - pinned.value) > tolerance
+
+
+def disagreements(run: Run, baseline: Baseline) -> Iterator[str]:
+    """Every number of a run, and every difference, that the baseline does not confirm."""
+    for row in pinned_rows(run.rows.values()):
+        if row.measure == "threshold":
+            continue
+        pinned = baseline.get(row.key)
+        if pinned is None or apart(row.value, pinned, pinned.tolerance):
+            yield f"result {row.key}"
+    for pair in run.pair_rows:
+        sides = []
+        for side in "ab":
+            named = {**pair, "signal": pair[f"signal_{side}"], "parameters": pair[f"parameters_{side}"]}
+            sides.append(baseline.get(tuple(named[name] for name in KEY)))
+        first, second = sides
+        if first is None or second is None:
+            yield f"pair without its numbers {pair}"
+        else:
+            both = Pinned(first.value - second.value, first.tolerance + second.tolerance)
+            if apart(pair["difference"], both, both.tolerance):
+                yield f"difference {pair}"
+
+
+def test_the_page_is_what_its_rows_give(script: ModuleType) -> None:
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run: python scripts/write_findings.py"
+
+
+def test_the_rows_are_those_of_the_paper_suite_on_the_committed_caches(kept: Run) -> None:
+    assert kept.suite == json.loads(json.dumps(load_suite("paper").to_json())), AGAIN
+    for cache in kept.caches:
+        assert kept.record["caches"][cache.name]["manifest_sha256"] == Cache(CACHES / cache.name).manifest_sha256, AGAIN
+
+
+def test_the_rows_are_the_numbers_of_the_baseline(kept: Run, baseline: Baseline) -> None:
+    assert list(disagreements(kept, baseline)) == [], AGAIN
+
+
+def test_the_page_shows_no_row_less_than_the_baseline_has(script: ModuleType, kept: Run, baseline: Baseline) -> None:
+    wanted = {key for key in baseline if script.is_shown(kept, dict(zip(KEY, key, strict=True)))}
+    assert wanted - kept.rows.keys() == set(), AGAIN
+    assert len(wanted) > 100
+
+
+def test_a_number_that_moves_by_more_than_its_tolerance_is_seen(kept: Run, baseline: Baseline) -> None:
+    cache = next(one for one in kept.caches if one.layers == 12)
+    cap = next(entry for entry in kept.entries if entry.signal == "cap")
+    row = kept.row(cache, "cross-fit", cap.signal, cap.parameters, "dis", "", 6)
+    assert row is not None
+    key = row.key
+    moved = {**baseline, key: replace(baseline[key], value=baseline[key].value + 3 * baseline[key].tolerance)}
+    found = list(disagreements(kept, moved))
+    assert f"result {key}" in found
+    assert sum(one.startswith("difference") for one in found) == 7, "one pair with each other signal"
+
+
+def test_nothing_of_the_machine_is_kept(kept: Run) -> None:
+    text = (kept.path / "run.json").read_text(encoding="utf-8")
+    assert {"machine", "git", "command"}.isdisjoint(json.loads(text))
+    assert not any(f'"{start}' in text for start in ("/work", "/tmp", "/home", "/root"))
+
+
+def test_a_run_of_another_suite_or_an_incomplete_one_is_refused(
+    script: ModuleType, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with pytest.raises(InputError, match="another suite than paper"):
+        script.keep(main_run(tmp_path_factory))
+    incomplete = tmp_path / "incomplete"
+    shutil.copytree(FIXTURES / "findings", incomplete)
+    record = json.loads((incomplete / "run.json").read_text()) | {"complete": False}
+    (incomplete / "run.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match="incomplete"):
+        script.keep(incomplete)
+
+
+def test_keeping_a_run_again_keeps_the_same_rows(
+    script: ModuleType, kept: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = altered(kept.path, tmp_path / "run")
+    monkeypatch.setattr(script, "KEPT", tmp_path / "kept")
+    script.keep(copy.path)
+    assert Run(tmp_path / "kept").rows.keys() == kept.rows.keys()
+    assert len(Run(tmp_path / "kept").pair_rows) == len(kept.pair_rows)
+    assert script.page() == script.PAGE.read_text(encoding="utf-8")

@@ -1,0 +1,256 @@
+"""Tables show what the result files hold, and say what they leave out."""
+
+import csv
+import math
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
+from exitbench.places import PUBLISHED
+from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.numbers import Number, decimals, number
+from exitbench.reports.tables.all_tables import tables_of
+from exitbench.reports.tables.table import Cell, Column, Row, Table
+from exitbench.reports.tables.task_scores import backbone_table
+from tests.support.page_runs import HOSTILE, hostile_run, main_run
+from tests.support.table_runs import sixty_signals, small_run, three_rows
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return Run(main_run(tmp_path_factory))
+
+
+@pytest.fixture(scope="module")
+def tables(run: Run) -> list[Table]:
+    return tables_of(run)
+
+
+def named(tables: list[Table], start: str) -> Table:
+    return next(table for table in tables if table.name.startswith(start))
+
+
+def row_of(table: Table, name: str) -> Row:
+    return next(row for row in table.rows if row.cells[0].text == name)
+
+
+def indexed(path: Path, key: tuple[str, ...]) -> dict[tuple[object, ...], dict[str, object]]:
+    frame = pd.read_parquet(path)
+    found = {}
+    for record in frame.to_dict("records"):
+        layer = record["layer"]
+        record["layer"] = None if layer is None or math.isnan(layer) else int(layer)
+        found[tuple(record[name] for name in key)] = record
+    return found
+
+
+def check_numbers(run: Run, tables: list[Table]) -> int:
+    """Every number of the tables against the files; how many there were."""
+    results, pairs = indexed(run.path / "results.parquet", KEY), indexed(run.path / "pairs.parquet", PAIR_KEY)
+    count = 0
+    for table in tables:
+        for one in table.numbers():
+            if one.source == "results":
+                row = results[one.key]
+                assert one.value == row["value"]
+                for side, name in ((one.low, "low"), (one.high, "high")):
+                    assert side == row[name] or (side is None and math.isnan(row[name]))
+            elif one.source == "pairs":
+                row = pairs[one.key]
+                assert abs(one.value) == abs(row[one.column])
+            else:
+                file, line = one.key
+                with (PUBLISHED / file).open() as lines:
+                    record = list(csv.DictReader(lines))[line - 2]
+                assert one.value == float(record[one.column])
+            count += 1
+    return count
+
+
+def test_every_number_equals_its_row_in_the_files(run: Run, tables: list[Table]) -> None:
+    assert check_numbers(run, tables) > 500
+
+
+def test_a_text_is_the_value_rounded_to_the_digits_it_shows(tables: list[Table]) -> None:
+    for table in tables:
+        for one in table.numbers():
+            if one.text.startswith("<"):
+                assert one.value < float(one.text[1:])
+            else:
+                digits = len(one.text.partition(".")[2])
+                assert abs(float(one.text) - one.value) <= 0.5 * 10**-digits + 1e-9
+
+
+def test_the_text_of_a_cell_holds_the_texts_of_its_numbers(tables: list[Table]) -> None:
+    for table in tables:
+        for row in table.rows:
+            for cell in row.cells:
+                assert all(one.text in cell.text or f"{one.text}%" in cell.hint for one in cell.numbers)
+
+
+def test_best_and_ties_are_those_of_the_results(run: Run, tables: list[Table]) -> None:
+    marked = 0
+    for table in tables:
+        for row in table.rows:
+            for cell in row.cells:
+                if cell.numbers and cell.numbers[0].source == "results":
+                    source = run.rows[cell.key]
+                    assert (cell.best, cell.tied) == (bool(source.best), bool(source.tied_with_best))
+                    assert cell.status == source.status
+                    marked += cell.best
+    assert marked > 20
+
+
+def test_the_main_table_has_every_signal_every_bound_and_the_published_rows_apart(
+    run: Run, tables: list[Table]
+) -> None:
+    main = named(tables, "main-base")
+    kinds = [row.kind for row in main.rows]
+    assert kinds == sorted(kinds, key=["signal", "bound", "published"].index)
+    assert [row.cells[0].text for row in main.rows if row.kind == "signal"] == [one.title for one in run.entries]
+    assert [row.cells[0].text for row in main.rows if row.kind == "bound"] == ["Random", "Oracle", "Final layer"]
+    assert all("published" in row.cells[0].text for row in main.rows if row.kind == "published")
+    assert [column.title for column in main.columns] == ["Signal", "SST-2", "MRPC F1", "AVG"]
+
+
+def test_a_measured_cell_reads_score_and_speed_up(tables: list[Table]) -> None:
+    cell = row_of(named(tables, "main-base"), "DeeBERT").cells[1]
+    assert re.fullmatch(r"\d+\.\d \(\d\.\d\d×\)", cell.text)
+    assert [one.key[-1] for one in cell.numbers] == ["accuracy", "speed_up"]
+
+
+def test_an_unmatched_cell_is_marked_and_has_the_randomised_value_beside_it(tables: list[Table]) -> None:
+    cells = [cell for table in tables if table.topic == "main" for row in table.rows for cell in row.cells
+             if cell.status == "unmatched"]  # fmt: skip
+    assert cells
+    for cell in cells:
+        assert cell.mark == "†"
+        assert not cell.best
+        assert not cell.tied
+    beside = [cell for cell in cells if len(cell.numbers) == 3]
+    assert beside
+    assert all(cell.numbers[2].key[-2] == "randomised" for cell in beside)
+
+
+def test_a_model_with_one_task_has_no_average(tables: list[Table]) -> None:
+    assert [column.title for column in named(tables, "main-tiny").columns] == ["Signal", "MNLI"]
+
+
+def test_identical_signals_are_named_in_a_note_where_there_are_two_classes(tables: list[Table]) -> None:
+    in_sample = next(table for table in tables if table.name == "main-base-in-sample")
+    first, second = row_of(in_sample, "DeeBERT"), row_of(in_sample, "Right-Tool")
+    assert [cell.value for cell in first.cells[1:3]] == [cell.value for cell in second.cells[1:3]]
+    assert any("DeeBERT" in note and "Right-Tool" in note and "two classes" in note for note in in_sample.notes)
+
+
+def test_different_signals_are_not_called_identical(run: Run) -> None:
+    for one in run.identical:
+        assert ("e-lang", "temperature=1,center=false") not in one.members
+        for measure, layer in (("dis", 1), ("dis", 2)):
+            values = {run.row(one.cache, one.protocol, *member, measure, "", layer).value for member in one.members}
+            assert len({round(value, 6) for value in values if not math.isnan(value)}) <= 1
+
+
+def test_a_grid_has_a_row_for_each_value_and_one_for_the_choice(tables: list[Table]) -> None:
+    table = named(tables, "parameters-cap-base")
+    assert [row.cells[0].text for row in table.rows] == ["alpha=0.1", "alpha=1", "CAP, chosen"]
+
+
+def test_wins_count_claimed_differences(run: Run, tables: list[Table]) -> None:
+    table = next(table for table in tables if table.name == "wins-dis-base-in-sample")
+    pairs = pd.read_parquet(run.path / "pairs.parquet")
+    mine = pairs[(pairs["model"] == "base") & (pairs["protocol"] == "in-sample") & (pairs["measure"] == "dis")]
+    mine = mine[mine["layer"].isin([1, 2])]
+    labels = [column.title for column in table.columns[1:]]
+    for row in table.rows:
+        for title, cell in zip(labels, row.cells[1:], strict=True):
+            if cell.status != "ok":
+                continue
+            better = worse = 0
+            for pair in mine.itertuples():
+                a, b = run.label(pair.signal_a, pair.parameters_a), run.label(pair.signal_b, pair.parameters_b)
+                if {a, b} == {row.cells[0].text, title} and pair.p_adjusted < 0.05:
+                    ahead = (pair.difference > 0) == (a == row.cells[0].text)
+                    better, worse = better + ahead, worse + (not ahead)
+            assert cell.text == f"{better} : {worse}"
+
+
+def test_differences_change_sign_with_their_order(tables: list[Table]) -> None:
+    table = named(tables, "differences-base-sst2")
+    size = len(table.rows)
+    values = [[cell.value for cell in row.cells[1:]] for row in table.rows]
+    for i in range(size):
+        for j in range(size):
+            if i != j:
+                assert values[i][j] == -values[j][i]
+
+
+def test_backbones_stand_side_by_side_only_where_tasks_are_shared(tables: list[Table]) -> None:
+    assert not [table for table in tables if table.topic == "backbones"]
+
+
+def test_a_backbone_heads_its_own_columns(run: Run) -> None:
+    chosen = [(group, group.caches[0]) for group in run.groups]
+    table = backbone_table(run, chosen, "cross-fit")
+    assert [column.group for column in table.columns] == ["", "base (6 layers)", "tiny (4 layers)"]
+    assert check_numbers(run, [table]) >= 4 * len(run.entries)
+
+
+def test_names_of_tables_are_safe_file_names_and_differ(
+    tables: list[Table], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    hostile = tables_of(Run(hostile_run(tmp_path_factory)))
+    for found in (tables, hostile):
+        names = [table.name for table in found]
+        assert len(set(names)) == len(names)
+        assert all(re.fullmatch(r"[a-z0-9-]{1,120}", name) for name in names)
+
+
+def test_hostile_names_stay_as_they_are(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = Run(hostile_run(tmp_path_factory))
+    main = named(tables_of(run), "main")
+    labels = [row.cells[0].text for row in main.rows]
+    assert all(title in labels for title in HOSTILE)
+    assert check_numbers(run, tables_of(run)) > 100
+
+
+def test_one_signal_on_three_rows_still_makes_tables_without_pairs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = Run(three_rows(tmp_path_factory))
+    found = tables_of(run)
+    assert {"main"} <= {table.name for table in found}
+    assert not [table for table in found if table.topic in ("pairs", "parameters", "backbones", "costs")]
+    check_numbers(run, found)
+
+
+def test_sixty_entries_of_one_title_have_sixty_different_labels(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = Run(sixty_signals(tmp_path_factory))
+    main = named(tables_of(run), "main")
+    labels = [row.cells[0].text for row in main.rows if row.kind == "signal"]
+    assert len(set(labels)) == 60
+    assert labels[0] == "CAP [alpha=0.1]"
+    check_numbers(run, [main])
+
+
+def test_tables_of_a_run_are_the_same_each_time(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = small_run(tmp_path_factory)
+    assert tables_of(Run(path)) == tables_of(Run(path))
+
+
+@given(st.floats(-100, 100), st.floats(1e-6, 60))
+@settings(max_examples=60, deadline=None)
+def test_digits_never_exceed_what_an_interval_supports(value: float, half: float) -> None:
+    places = decimals(value - half, value + half)
+    assert 0 <= places <= 2
+    if half > 0.1:  # the half-width is at least one and less than a hundred units of the last digit
+        assert 1 <= half * 10**places * (1 + 1e-9) < 100 or places == 0
+    assert number(value, value - half, value + half).interval.startswith("[")
+
+
+def test_a_row_of_the_wrong_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="1 cells in a row of 2 columns"):
+        Table("t", "", "", "main", (Column("a"), Column("b")), (Row((Cell("x", (Number(1.0, "1"),)),)),))

@@ -1,0 +1,145 @@
+"""Two runs are compared sample by sample, and only over the same caches."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exitbench.cli.app import main
+from exitbench.errors import InputError
+from exitbench.reports.compare_runs import Comparison, compare_runs, sign_test
+from tests.support.table_runs import other_run, small_run, three_rows
+
+
+def exit_code(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return small_run(tmp_path_factory), other_run(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def comparison(paths: tuple[Path, Path]) -> Comparison:
+    return compare_runs(*paths)
+
+
+def test_a_run_does_not_differ_from_itself(paths: tuple[Path, Path]) -> None:
+    same = compare_runs(paths[0], paths[0])
+    assert same.identical
+    assert same.paired
+    assert all(one.p_right == one.p_exit == 1.0 for one in same.paired)
+
+
+def test_a_pair_counts_the_samples_that_differ(paths: tuple[Path, Path], comparison: Comparison) -> None:
+    a, b = (pd.read_parquet(path / "samples.parquet") for path in paths)
+    seen = 0
+    for one in comparison.paired:
+        signal = one.signal_a.partition("[")[0]
+        first, second = (
+            {row.id: row for row in frame[(frame["signal"] == signal) & (frame["at"] == one.at)].itertuples()}
+            for frame in (a, b)
+        )
+        assert set(first) == set(second)
+        assert len(first) == one.samples
+        assert one.only_a_right == sum(first[key].right and not second[key].right for key in first)
+        assert one.only_b_right == sum(second[key].right and not first[key].right for key in first)
+        assert one.earlier_in_a == sum(first[key].exit_layer < second[key].exit_layer for key in first)
+        assert one.accuracy_a == pytest.approx(100 * sum(row.right for row in first.values()) / len(first))
+        seen += one.differs
+    assert seen
+
+
+def test_a_value_read_from_samples_equals_the_one_in_the_results(
+    paths: tuple[Path, Path], comparison: Comparison
+) -> None:
+    results = pd.read_parquet(paths[0] / "results.parquet")
+    for one in comparison.paired:
+        if one.signal_a == "deebert":
+            mine = results[(results["signal"] == "deebert") & (results["at"] == one.at)].set_index("measure")["value"]
+            assert mine["accuracy"] == pytest.approx(one.accuracy_a)
+            assert mine["speed_up"] == pytest.approx(one.speed_up_a)
+
+
+def test_the_same_signal_with_other_parameters_is_still_compared(comparison: Comparison) -> None:
+    pairs = {(one.signal_a, one.signal_b) for one in comparison.paired}
+    assert ("cap[alpha=0.1|1]", "cap[alpha=10]") in pairs
+    assert ("deebert", "deebert") in pairs
+
+
+def test_what_only_one_run_has_is_named(comparison: Comparison) -> None:
+    assert comparison.only_a == ("signal pabee",)
+    assert comparison.only_b == ("signal nsp",)
+    assert not comparison.identical
+
+
+def test_an_unchanged_signal_has_not_moved(comparison: Comparison) -> None:
+    assert comparison.same > 0
+    assert {one.signal_a for one in comparison.moved} == {"cap[alpha=0.1|1]"}
+
+
+def test_adjusted_p_values_are_never_smaller(comparison: Comparison) -> None:
+    for one in comparison.paired:
+        assert one.p_right_adjusted >= one.p_right
+        assert one.p_exit_adjusted >= one.p_exit
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+@settings(max_examples=60, deadline=None)
+def test_the_sign_test_is_twice_the_tail_of_fair_coins(first: int, second: int) -> None:
+    total = first + second
+    tail = sum(math.comb(total, k) for k in range(min(first, second) + 1)) / 2**total
+    assert sign_test(first, second) == pytest.approx(min(1.0, 2 * tail))
+
+
+def test_runs_over_different_caches_of_one_name_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(InputError, match="different caches named cache: manifest"):
+        compare_runs(small_run(tmp_path_factory), three_rows(tmp_path_factory))
+
+
+def test_runs_without_a_common_cache_are_refused(paths: tuple[Path, Path], tmp_path: Path) -> None:
+    renamed = tmp_path / "renamed"
+    shutil.copytree(paths[0], renamed)
+    text = (renamed / "run.json").read_text().replace('"cache"', '"elsewhere"')
+    (renamed / "run.json").write_text(text)
+    with pytest.raises(InputError, match="no cache in common"):
+        compare_runs(paths[0], renamed)
+
+
+def test_the_verb_prints_a_table_and_ends_with_zero(
+    paths: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("compare", *map(str, paths)) == 0
+    shown = capsys.readouterr().out
+    assert "cap[alpha=0.1|1] → cap[alpha=10]" in shown
+    assert "only in run: signal pabee" in shown
+
+
+def test_the_verb_says_when_nothing_differs(paths: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("compare", str(paths[0]), str(paths[0])) == 0
+    assert "no difference" in capsys.readouterr().out
+
+
+def test_the_verb_gives_everything_as_json(
+    paths: tuple[Path, Path], comparison: Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("compare", *map(str, paths), "--json") == 0
+    record = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert len(record["paired"]) == len(comparison.paired)
+    assert len(record["moved"]) == len(comparison.moved)
+    assert record["identical"] is False
+
+
+def test_a_folder_without_a_run_is_one_line_and_exit_code_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("compare", str(tmp_path), str(tmp_path)) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,98 @@
+"""All views of a run in one call: complete, repeatable, and nothing left over from before."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from exitbench.benchmarks.results.schema import SCHEMAS
+from exitbench.cli.app import main
+from exitbench.errors import InputError
+from exitbench.reports.figures.catalogue import figures_of
+from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.tables.all_tables import tables_of
+from exitbench.reports.write_views import write_views
+from exitbench.workers import Workers
+from tests.support.table_runs import other_run, small_run
+
+
+def exit_code(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return int(ended.value.code or 0)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def viewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("views") / "run"
+    shutil.copytree(small_run(tmp_path_factory), folder)
+    write_views(Run(folder))
+    return folder
+
+
+def test_a_run_gets_every_table_and_figure_in_every_form_and_a_page(viewed: Path) -> None:
+    run = Run(viewed)
+    wanted = {f"{table.name}.{ending}" for table in tables_of(run) for ending in ("csv", "md", "tex")}
+    assert {path.name for path in (viewed / "tables").iterdir()} == wanted
+    wanted = {f"{figure.name}.{ending}" for figure in figures_of(run) for ending in ("svg", "png")}
+    assert {path.name for path in (viewed / "figures").iterdir()} == wanted
+    assert (viewed / "report.html").stat().st_size > 10_000
+
+
+def test_views_leave_the_result_files_alone(viewed: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    original = small_run(tmp_path_factory)
+    for name in ("run.json", *(f"{one}.parquet" for one in SCHEMAS)):
+        assert (viewed / name).read_bytes() == (original / name).read_bytes()
+    assert {path.name for path in viewed.iterdir() if path.name.startswith(".")} == set()
+
+
+def test_two_processes_draw_the_same_bytes_and_old_files_go(viewed: Path, tmp_path: Path) -> None:
+    again = tmp_path / "run"
+    shutil.copytree(viewed, again)
+    (again / "tables" / "stale.csv").write_text("old")
+    (again / "figures" / "stale.svg").write_text("old")
+    with Workers(2) as workers:
+        write_views(Run(again), workers)
+    assert contents(again) == contents(viewed)
+
+
+def test_a_run_in_which_everything_failed_still_has_a_page(viewed: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "run"
+    empty.mkdir()
+    record = json.loads((viewed / "run.json").read_text())
+    record |= {"complete": False, "failures": [{"label": "cache: scores", "reason": "it broke"}]}
+    (empty / "run.json").write_text(json.dumps(record))
+    import pyarrow.parquet as pq
+
+    for name in SCHEMAS:
+        pq.write_table(pq.read_table(viewed / f"{name}.parquet").slice(0, 0), empty / f"{name}.parquet")
+    write_views(Run(empty))
+    assert "it broke" in (empty / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no run"):
+        write_views(Run(tmp_path))
+
+
+def test_the_verb_puts_several_runs_on_one_page(
+    viewed: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(other_run(tmp_path_factory), other)
+    assert exit_code("report", str(viewed), str(other), "--out", str(tmp_path / "both"), "--jobs", "1") == 0
+    assert (other / "tables").is_dir()
+    page = (tmp_path / "both" / "report.html").read_text(encoding="utf-8")
+    assert "cap[alpha=10]" in page
+    assert "cap[alpha=0.1|1]" in page
+    assert "both" in capsys.readouterr().out
+
+
+def test_the_same_run_twice_is_refused(viewed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("report", str(viewed), str(viewed)) == 2
+    assert "same folder twice" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+"""Alerts are counted from the results, and a run without trouble has none of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.verdict.alerts import Alert, alerts_of
+from tests.support.page_runs import main_run
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return main_run(tmp_path_factory)
+
+
+def by_kind(run_dir: Path) -> dict[str, Alert]:
+    return {alert.kind: alert for alert in alerts_of(Run(run_dir))}
+
+
+@pytest.fixture(scope="module")
+def alerts(run_dir: Path) -> dict[str, Alert]:
+    return by_kind(run_dir)
+
+
+@pytest.fixture(scope="module")
+def entries(run_dir: Path) -> pd.DataFrame:
+    """Rows of what the suite compares, single tasks only."""
+    record = json.loads((run_dir / "run.json").read_text())
+    named = {(one["signal"], one["parameters"]) for one in record["entries"]}
+    results = pd.read_parquet(run_dir / "results.parquet")
+    own = [pair in named for pair in zip(results["signal"], results["parameters"], strict=True)]
+    return results[pd.Series(own, index=results.index) & (results["cache"] != "")]
+
+
+def test_unmatched_readings_are_counted(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:
+    unmatched = entries[
+        (entries["status"] == "unmatched") & (entries["measure"] == "speed_up") & (entries["decisions"] == "")
+    ]
+    assert len(unmatched) > 0
+    assert alerts["unmatched"].headline == f"{len(unmatched)} readings not matched in speed-up"
+    assert any(place.startswith("PABEE: ") for place in alerts["unmatched"].places)
+
+
+def test_few_samples_are_named_with_their_number(alerts: dict[str, Alert]) -> None:
+    assert alerts["few-samples"].places == ("SST-2 with base: 260 rows",)
+
+
+def test_two_classes_make_signals_identical_and_the_alert_says_which(alerts: dict[str, Alert]) -> None:
+    twins = " ".join(alerts["identical"].places)
+    assert "DeeBERT, Right-Tool" in twins and "SST-2 with base" in twins and "MRPC with base" in twins
+    assert not any("Right-Tool" in place and "MNLI" in place for place in alerts["identical"].places)
+
+
+def test_ties_come_from_the_share_of_tied_pairs(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:
+    tied = entries[(entries["measure"] == "tied_share") & (entries["value"] >= 5) & entries["layer"].isin([1, 2])]
+    assert alerts["ties"].headline == f"{len(tied)} rankings with many ties"
+
+
+def test_a_whole_run_has_no_error(alerts: dict[str, Alert]) -> None:
+    assert {alert.severity for alert in alerts.values()} <= {"caution", "note"}
+    assert "in-sample" not in alerts
+
+
+def test_the_gravest_alert_comes_first_and_names_the_failed_part(run_dir: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run_dir, copy)
+    record = json.loads((copy / "run.json").read_text())
+    record |= {"complete": False, "failures": [{"label": "base-sst2: nsp", "reason": "the disk was full"}]}
+    (copy / "run.json").write_text(json.dumps(record))
+    first = alerts_of(Run(copy))[0]
+    assert first.severity == "error" and first.headline == "One part of the run failed"
+    assert first.places == ("base-sst2: nsp: the disk was full",)
+
+
+def test_a_signal_without_results_on_a_task_is_missing(run_dir: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    copy = tmp_path / "run"
+    shutil.copytree(run_dir, copy)
+    table = pq.read_table(copy / "results.parquet")
+    gone = [
+        not (signal == "nsp" and cache == "base-mrpc")
+        for signal, cache in zip(table["signal"].to_pylist(), table["cache"].to_pylist(), strict=True)
+    ]
+    pq.write_table(table.filter(gone), copy / "results.parquet")
+    alert = by_kind(copy)["missing"]
+    assert alert.severity == "error"
+    assert alert.places == ("NSP: MRPC with base (in-sample), MRPC with base (cross-fit)",)
+
+
+def test_a_run_under_one_flattering_protocol_is_told_so(run_dir: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run_dir, copy)
+    record = json.loads((copy / "run.json").read_text())
+    record["suite"]["protocols"] = ["in-sample"]
+    (copy / "run.json").write_text(json.dumps(record))
+    assert by_kind(copy)["in-sample"].severity == "caution"

@@ -1,0 +1,96 @@
+"""Scoring all signals together costs one pass: each layer is read once, its softmax made once, no feature touched."""
+
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from exitbench.benchmarks.scoring.calibration_layers import read_layer
+from exitbench.benchmarks.scoring.score_cache import score, score_all
+from exitbench.cache import Cache, compact, synthetic_cache
+from exitbench.signals import Registry, f_pabee, nsp, score_layers
+from exitbench.signals.contract.logit_quantities import LogitReadings
+
+EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each layer's logits and features are read, and a log-softmax is made."""
+    calls: Counter[str] = Counter()
+    for name in ("logits", "features"):
+        real = getattr(Cache, name)
+
+        def counting(self, layer, *rest, _real=real, _name=name, **named):
+            calls[f"{_name} {layer}"] += 1
+            return _real(self, layer, *rest, **named)
+
+        monkeypatch.setattr(Cache, name, counting)
+    made = LogitReadings.__dict__["log_probabilities"].func
+
+    def counting_softmax(self):
+        calls["softmax"] += 1
+        return made(self)
+
+    counting_property = cached_property(counting_softmax)
+    counting_property.__set_name__(LogitReadings, "log_probabilities")
+    monkeypatch.setattr(LogitReadings, "log_probabilities", counting_property)
+    return calls
+
+
+def test_all_eight_read_each_layers_logits_once_and_no_feature(
+    tmp_path: Path, registry: Registry, counted: Counter[str]
+) -> None:
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=50, layers=6))
+    score_all(cache, [registry.make(name) for name in EIGHT])
+    assert counted == {**{f"logits {layer}": 1 for layer in range(1, 6)}, "softmax": 5}
+
+
+def test_a_compact_cache_gives_the_scores_of_the_whole_one(tmp_path: Path, registry: Registry) -> None:
+    whole = Cache(synthetic_cache(tmp_path / "whole", rows=50, layers=6))
+    compact(tmp_path / "whole", tmp_path / "compact")
+    small = Cache(tmp_path / "compact")
+    assert not small.has_features
+    for name in EIGHT:
+        np.testing.assert_array_equal(score(small, registry.make(name)), score(whole, registry.make(name)))
+
+
+def test_together_and_apart_the_scores_are_the_same(tmp_path: Path, registry: Registry) -> None:
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=50, layers=6, classes=3))
+    signals = [registry.make(name) for name in EIGHT]
+    for signal, found in zip(signals, score_all(cache, signals), strict=True):
+        np.testing.assert_array_equal(found, score(cache, signal))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_a_sample_alone_and_among_others_has_the_same_scores(tmp_path: Path, registry: Registry, classes: int) -> None:
+    """Among others the numbers lie class by class in memory, alone they do not; no bit of a score may tell."""
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=37, layers=6, classes=classes))
+    inputs = frozenset({"logits", "offset_norm", "head"})
+    for text in (*EIGHT, "nsp[center=true]", "e-lang[temperature=2.5]", "f-pabee[divergence=symmetric-kl]"):
+        signal, together = registry.make(text), score(cache, text)
+        for row in (0, 17, 36):
+            alone = score_layers(signal, [read_layer(cache, m, slice(row, row + 1), inputs) for m in range(1, 7)])
+            np.testing.assert_array_equal(alone[:, 0].numpy(), together[:, row], err_msg=text)
+
+
+def test_what_the_alphas_and_patiences_of_a_grid_share_is_computed_once(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+    for module, name in ((nsp, "outside_share"), (f_pabee, "divergence")):
+        real = getattr(module, name)
+
+        def counting(*given, _real=real, _name=name):
+            calls[_name] += 1
+            return _real(*given)
+
+        monkeypatch.setattr(module, name, counting)
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=50, layers=6))
+    texts = ["nsp", "cap", "cap[alpha=0.1]", "f-pabee[patience=1]", "f-pabee[patience=3]"]
+    together = score_all(cache, [registry.make(text) for text in texts])
+    assert calls == {"outside_share": 5, "divergence": 4}
+    for text, found in zip(texts, together, strict=True):
+        np.testing.assert_array_equal(found, score(cache, text))

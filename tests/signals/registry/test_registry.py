@@ -1,0 +1,262 @@
+"""Discovery: signals are found where they lie, and what cannot be found or loaded says why."""
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from exitbench import signals
+from exitbench.errors import InputError
+from exitbench.signals import ExitSignal, Registry, load_registry, signals_in
+from exitbench.signals.registry.catalogue import describe
+
+SIGNAL = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from exitbench import Direction, ExitSignal, Input, Layer, Reference, Tensor
+
+
+@dataclass(frozen=True)
+class Mine(ExitSignal):
+    name: ClassVar[str] = "{name}"
+    title: ClassVar[str] = "Mine"
+    reference: ClassVar[Reference] = Reference("none", 2026, "")
+    exits_when: ClassVar[Direction] = ">"
+    inputs: ClassVar[frozenset[Input]] = frozenset({{"logits"}})
+
+    def score(self, layer: Layer) -> Tensor:
+        return layer.logits64.amax(dim=1)
+"""
+
+
+def write_signal(path: Path, name: str) -> Path:
+    path.write_text(SIGNAL.format(name=name))
+    return path
+
+
+def test_the_published_signals_and_the_baseline_are_found(registry: Registry) -> None:
+    eight = {"deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap"}
+    assert set(registry.signals) == eight | {"random"}
+    assert registry.broken == []
+
+
+def test_no_published_name_is_listed_outside_its_own_file(registry: Registry) -> None:
+    """Discovery would be a pretence if the registry named what it finds."""
+    source = Path(signals.__path__[0])
+    plumbing = [source / "__init__.py", *source.glob("contract/*.py"), *source.glob("registry/*.py")]
+    assert len(plumbing) > 10
+    for path in plumbing:
+        for name in registry.signals:
+            assert f'"{name}"' not in path.read_text(), f"{path.name} names {name}"
+
+
+def test_each_signal_has_a_file_of_its_own(registry: Registry) -> None:
+    origins = [registry.origin(name) for name in registry.signals]
+    assert len(set(origins)) == len(origins)
+    assert all(Path(origin).is_file() for origin in origins)
+
+
+def test_a_file_in_a_directory_is_found_without_being_listed(tmp_path: Path) -> None:
+    path = write_signal(tmp_path / "anything.py", "mine")
+    registry = load_registry([tmp_path])
+    assert registry.make("mine").text == "mine"
+    assert registry.origin("mine") == str(path)
+    assert "cap" in registry.signals
+
+
+def test_tests_and_private_files_of_a_directory_are_left_alone(tmp_path: Path) -> None:
+    write_signal(tmp_path / "mine.py", "mine")
+    for name in ("test_mine.py", "conftest.py", "_draft.py"):
+        (tmp_path / name).write_text("raise RuntimeError('must not be run')\n")
+    assert load_registry([tmp_path]).broken == []
+
+
+def test_one_directory_given_twice_is_read_once(tmp_path: Path) -> None:
+    write_signal(tmp_path / "mine.py", "mine")
+    assert "mine" in load_registry([tmp_path, tmp_path / ".." / tmp_path.name]).signals
+
+
+def test_the_package_itself_may_be_given_as_a_directory() -> None:
+    assert "cap" in load_registry([Path(signals.__path__[0])]).signals
+
+
+def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"expected a directory of signals, found none at .*nowhere"):
+        load_registry([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("def broken(:\n", "SyntaxError"),
+        ("import no_such_module_anywhere\n", "ModuleNotFoundError: No module named 'no_such_module_anywhere'"),
+        ("1 / 0\n", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("x = 1\n", "defines no signal: expected a subclass of ExitSignal with a name"),
+        ("from exitbench.signals.cap import CAP\n", "defines no signal"),
+    ],
+)
+def test_a_broken_file_is_reported_with_path_and_error_while_the_others_load(
+    tmp_path: Path, source: str, error: str
+) -> None:
+    (tmp_path / "broken.py").write_text(source)
+    write_signal(tmp_path / "mine.py", "mine")
+    registry = load_registry([tmp_path])
+    assert "mine" in registry.signals
+    ((path, found),) = registry.broken
+    assert path == str(tmp_path / "broken.py")
+    assert error in found
+    assert "\n" not in found
+
+
+def test_a_file_that_fails_leaves_no_half_made_module_behind(tmp_path: Path) -> None:
+    (tmp_path / "halfmade.py").write_text("1 / 0\n")
+    load_registry([tmp_path])
+    assert not any(name.endswith("_halfmade") and name.startswith("exitbench_signal_") for name in sys.modules)
+
+
+def test_a_name_that_belongs_to_a_broken_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("1 / 0\n")
+    with pytest.raises(InputError, match=r"unknown signal 'mine'.* Not loaded: .*mine\.py \(ZeroDivisionError"):
+        load_registry([tmp_path]).get("mine")
+
+
+def test_two_signals_of_one_name_are_an_error_that_names_both_files(tmp_path: Path) -> None:
+    first, second = write_signal(tmp_path / "a.py", "mine"), write_signal(tmp_path / "b.py", "mine")
+    with pytest.raises(InputError) as raised:
+        load_registry([tmp_path])
+    assert str(first) in str(raised.value)
+    assert str(second) in str(raised.value)
+    assert "two signals are named 'mine'" in str(raised.value)
+
+
+def test_a_name_taken_by_a_published_signal_is_an_error_that_names_both(tmp_path: Path) -> None:
+    write_signal(tmp_path / "mine.py", "cap")
+    with pytest.raises(InputError, match=r"'cap': .*cap\.py and .*mine\.py"):
+        load_registry([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"), [("deebrt", "deebert"), ("CAP", "cap"), ("right_tool", "right-tool"), ("pabe", "pabee")]
+)
+def test_an_unknown_name_answers_with_the_nearest(registry: Registry, wrong: str, near: str) -> None:
+    with pytest.raises(InputError, match=rf"unknown signal '{wrong}'\. Did you mean .*{near}.* Known: cap, deebert"):
+        registry.make(wrong)
+    with pytest.raises(InputError, match="unknown signal"):
+        registry.origin(wrong)
+
+
+def install(site: Path, entries: str) -> None:
+    """Make ``site`` look like a place where a package with these entry points is installed."""
+    info = site / "others_signals-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others-signals\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[exitbench.signals]\n" + textwrap.dedent(entries))
+
+
+@pytest.mark.parametrize("entry", ["others_signals_module", "others_signals_module:Mine"])
+def test_an_installed_package_adds_a_module_or_a_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    write_signal(tmp_path / "others_signals_module.py", "theirs")
+    install(tmp_path, f"theirs = {entry}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "others_signals_module", raising=False)
+    registry = load_registry()
+    assert registry.make("theirs").text == "theirs"
+    assert registry.origin("theirs") == f"entry point theirs = {entry}"
+    sys.modules.pop("others_signals_module", None)
+
+
+def test_a_broken_entry_point_is_reported_while_the_others_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "gone = no_such_package_anywhere\nwrong = pathlib:Path\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = load_registry()
+    assert "cap" in registry.signals
+    assert {path: error.split(":")[0] for path, error in registry.broken} == {
+        "entry point gone = no_such_package_anywhere": "ModuleNotFoundError",
+        "entry point wrong = pathlib:Path": "defines no signal",
+    }
+
+
+def test_signals_of_one_file(tmp_path: Path) -> None:
+    (found,) = signals_in(write_signal(tmp_path / "mine.py", "mine"))
+    assert issubclass(found, ExitSignal)
+    assert found.name == "mine"
+    (tmp_path / "bad.py").write_text("1 / 0\n")
+    with pytest.raises(InputError, match=r"bad\.py: ZeroDivisionError"):
+        signals_in(tmp_path / "bad.py")
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(InputError, match=r"expected a Python file with a signal, found .*notes\.txt"):
+        signals_in(tmp_path / "notes.txt")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ('"mine"', '"My Signal"', "name must be lower-case words joined by hyphens, such as 'my-signal', found 'My"),
+        ('"mine"', "7", "name must be lower-case"),
+        ('"Mine"', '""', "title must be the name to print in tables, found ''"),
+        ('Reference("none", 2026, "")', '"a paper"', r"reference must be Reference\(paper, year, link\), found 'a p"),
+        ('">"', '"above"', "exits_when must be one of < <= > >=, found 'above'"),
+        ('frozenset({"logits"})', '"logits"', "inputs must be a frozenset of logits, features, offset_norm, head, ids"),
+        ('frozenset({"logits"})', 'frozenset({"logit"})', "inputs must be a frozenset"),
+        ("@dataclass(frozen=True)", "@dataclass", r"TypeError: cannot inherit non-frozen"),
+        ("@dataclass(frozen=True)", "", r"put @dataclass\(frozen=True\) above it"),
+        ("def score", "def scores", r"write score\(self, layer\), or step"),
+        ("    def score", "    tags: list = None\n\n    def score", "tags must be annotated int, float, bool or str"),
+        ("    def score", "    alpha: float = -1.0\n    beta: str = ''\n\n    def score", "a default is not allowed"),
+        ("    def score", "    thresholds: ClassVar = 3\n\n    def score", "thresholds must be Continuous"),
+        ("    def score", "    exceptions: ClassVar = {'a': ''}\n\n    def score", "exceptions must be a mapping"),
+        (
+            "    def score",
+            "    alpha: float = signals.parameter(1.0, grid=('a',))\n\n    def score",
+            "grid or choices of alpha hold a value that is not allowed: .* found 'a'",
+        ),
+        (
+            "    def score",
+            "    alpha: float = dataclasses.field(kw_only=True)\n\n    def score",
+            r"alpha needs a default: write alpha: float = parameter\(\.\.\.\)",
+        ),
+    ],
+)
+def test_a_wrong_declaration_is_an_error_that_teaches(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+    source = SIGNAL.format(name="mine").replace(right, wrong, 1)
+    (tmp_path / "mine.py").write_text("import dataclasses\nimport signals\n" + source)
+    with pytest.raises(InputError, match=message):
+        signals_in(tmp_path / "mine.py")
+
+
+def test_a_base_class_without_a_name_is_no_signal(tmp_path: Path) -> None:
+    base = "from dataclasses import dataclass\nfrom signals import ExitSignal\n"
+    base += "@dataclass(frozen=True)\nclass Base(ExitSignal):\n    pass\n"
+    (tmp_path / "mine.py").write_text(base + SIGNAL.format(name="mine").replace("Mine(ExitSignal)", "Mine(Base)"))
+    assert [found.name for found in signals_in(tmp_path / "mine.py")] == ["mine"]
+
+
+def test_the_catalogue_describes_every_signal_in_json(registry: Registry) -> None:
+    described = {row["key"]: row for row in json.loads(json.dumps(describe(registry)))}
+    assert list(described) == sorted(registry.signals)
+    cap = described["cap"]
+    assert (cap["title"], cap["direction"], cap["inputs"]) == ("CAP", "<", ["logits", "offset_norm", "head"])
+    assert cap["parameters"][0] == {
+        "name": "alpha",
+        "type": "float",
+        "default": 1.0,
+        "grid": [0.01, 0.1, 1.0, 10.0],
+        "choices": [],
+        "help": "weight of the null space share",
+        "text": "alpha=1 (0.01|0.1|1|10)",
+    }
+    assert cap["reference"]["year"] == 2025
+    assert described["pabee"]["thresholds"] == "integers 1..M-2"
+    assert described["pabee"]["first_exit_layer"] == 2
+    assert described["f-pabee"]["first_exit_layer"] == 3
+    assert described["right-tool"]["parameters"][0]["text"] == "temperature=none (none|fitted)"
+    assert described["random"]["inputs"] == ["ids"]
+    assert described["random"]["origin"].endswith("random_exit.py")

@@ -1,0 +1,46 @@
+"""Scored caches made of arrays, without a network and without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from exitbench.benchmarks.scoring.configuration import Configuration
+from exitbench.benchmarks.scoring.score_store import PLAIN, Samples, ScoredCache, save_meta, save_samples, save_scores
+
+
+def configuration(name: str = "made-up", parameters: str = "", **changes) -> Configuration:
+    facts = {
+        "signal": name, "title": name, "parameters": parameters, "text": f"{name}[{parameters}]", "default": False,
+        "direction": ">=", "first_exit_layer": 1, "first_scored_layer": 1, "integers": None, "learns": False,
+    }  # fmt: skip
+    return Configuration(**{**facts, **changes})
+
+
+def random_arrays(seed: int, samples: int, depth: int, configurations: int, *, ties: bool = False):
+    """Labels, predictions that get better with depth, and scores that know something about them."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, samples)
+    right = rng.random((depth, samples)) < np.linspace(0.6, 0.9, depth)[:, None]
+    predictions = np.where(right, labels, 1 - labels)
+    scores = [right[:-1] * rng.uniform(0.2, 1.0) + rng.normal(size=(depth - 1, samples)) for _ in range(configurations)]
+    if ties:
+        scores = [np.round(one * 2) for one in scores]
+    return labels, predictions, scores
+
+
+def scored_cache(
+    folder: Path, labels, predictions, scores, configurations, *, ids=None, metric="accuracy", calibration=None
+) -> ScoredCache:
+    """Write a scored cache; ``calibration`` is (labels, predictions, scores) of the other side."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sides = {"test": (labels, predictions, scores)} | ({} if calibration is None else {"calibration": calibration})
+    for side, (true, said, values) in sides.items():
+        own = np.arange(len(true)) if ids is None or side == "calibration" else ids
+        save_samples(folder, side, Samples(own, true, said, metric))
+        for number, one in enumerate(values):
+            save_scores(folder, number, PLAIN, side, one)
+    names = {"cache": "c", "model": "m", "task": "t", "split": "dev", "metric": metric}
+    save_meta(folder, names, configurations)
+    return ScoredCache(folder)

@@ -1,0 +1,55 @@
+"""Real, very small runs for the tests of tables, figures and comparisons; each is made once per session of pytest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.cache import synthetic_cache
+from tests.support.page_runs import once, suite
+
+GRID = "cap[alpha=0.1|1]"
+ONE = {"protocols": ("in-sample",), "speed_ups": (2.0,), "layers": (1, 2)}
+
+
+def small_run(factory: pytest.TempPathFactory) -> Path:
+    """One task, three signals, one protocol: as many figures as it takes to have one of each kind."""
+
+    def build(folder: Path) -> None:
+        cache = synthetic_cache(folder / "cache", rows=90, layers=4, width=8, task="sst2", seed=4)
+        run_suite(suite([cache], ["deebert", "pabee", GRID], **ONE), folder / "run", command="exitbench run cache")
+
+    return once(factory, "small", build) / "run"
+
+
+def other_run(factory: pytest.TempPathFactory) -> Path:
+    """The small run's cache with another grid, another signal and one signal less."""
+    cache = small_run(factory).parent / "cache"
+
+    def build(folder: Path) -> None:
+        run_suite(suite([cache], ["deebert", "nsp", "cap[alpha=10]"], **ONE), folder / "run")
+
+    return once(factory, "other", build) / "run"
+
+
+def three_rows(factory: pytest.TempPathFactory) -> Path:
+    """Three samples, one signal, one internal layer."""
+
+    def build(folder: Path) -> None:
+        cache = synthetic_cache(folder / "cache", rows=3, layers=2, width=8, task="sst2", seed=4)
+        run_suite(suite([cache], ["deebert"], **{**ONE, "layers": (1,)}), folder / "run")
+
+    return once(factory, "three", build) / "run"
+
+
+def sixty_signals(factory: pytest.TempPathFactory) -> Path:
+    """Sixty entries that share a title."""
+
+    def build(folder: Path) -> None:
+        cache = synthetic_cache(folder / "cache", rows=40, layers=3, width=8, seed=4)
+        entries = [f"cap[alpha={number / 10:g}]" for number in range(1, 61)]
+        run_suite(suite([cache], entries, **{**ONE, "resamples": 5}), folder / "run")
+
+    return once(factory, "sixty", build) / "run"

@@ -1,0 +1,94 @@
+"""A small training and the same written out by hand, for the tests of training."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from exitbench.cache import TASKS
+from exitbench.models.data.batches import Tokens, tokenize, training_batches
+from exitbench.models.data.labelled import load_examples
+from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
+from exitbench.models.training.checkpoints import step_seed
+from exitbench.models.training.training import Training, TrainingOptions
+
+SST2 = TASKS["sst2"]
+OPTIONS = TrainingOptions(epochs=2, batch_size=16, learning_rate=1e-3, head_learning_rate=5e-3)
+
+
+def new_model(encoder: Path, pooling: str = "mean", pooler: str = "per-layer") -> MultiExitModel:
+    config = MultiExitConfig(SST2.classes, pooling, pooler, "sst2")  # type: ignore[arg-type]
+    return MultiExitModel.from_backbone(encoder, config, seed=0)
+
+
+def split_tokens(model: MultiExitModel, reviews: Path, split: str) -> Tokens:
+    return tokenize(load_examples("sst2", split, reviews), model.tokenizer, 128)
+
+
+def new_training(encoder: Path, reviews: Path, out: Path, options: TrainingOptions = OPTIONS, **more: Any) -> Training:
+    model = more.pop("model", None) or new_model(encoder)
+    train, dev = (split_tokens(model, reviews, split) for split in ("train", "dev"))
+    train = more.pop("wrap", lambda tokens: tokens)(train)
+    return Training(model, train, dev, SST2, options, out, **{"checkpoint_every": 0, **more})
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def assert_same_weights(first: Path, second: Path) -> None:
+    one, two = weights(first), weights(second)
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def plain_loop(encoder: Path, reviews: Path, options: TrainingOptions, ranks: int) -> MultiExitModel:
+    """The same training written out by hand: AdamW, decay for matrices, a triangle of learning rates."""
+    model = new_model(encoder).train()
+    tokens = split_tokens(model, reviews, "train")
+    named = list(model.named_parameters())
+    optimizers = [
+        (rate, torch.optim.AdamW([p for n, p in named if belongs(n, p)], weight_decay=decay))
+        for rate, belongs, decay in (
+            (options.learning_rate, lambda n, p: n.startswith("backbone") and p.ndim > 1, options.weight_decay),
+            (options.learning_rate, lambda n, p: n.startswith("backbone") and p.ndim == 1, 0.0),
+            (
+                options.head_learning_rate,
+                lambda n, p: not n.startswith("backbone") and p.ndim > 1,
+                options.weight_decay,
+            ),
+            (options.head_learning_rate, lambda n, p: not n.startswith("backbone") and p.ndim == 1, 0.0),
+        )
+    ]
+    epochs = [
+        training_batches(tokens.lengths, options.batch_size, options.seed, epoch, ranks)
+        for epoch in range(options.epochs)
+    ]
+    rounds = [epoch[start : start + ranks] for epoch in epochs for start in range(0, len(epoch), ranks)]
+    warm = round(0.1 * len(rounds))
+    for step, group in enumerate(rounds):
+        model.zero_grad()
+        for rank, rows in enumerate(group):
+            torch.manual_seed(step_seed(options.seed, step, rank))
+            batch = tokens.batch(rows)
+            logits = model(batch)
+            loss = sum(nn.functional.cross_entropy(logits[m], batch.labels) for m in range(model.depth))
+            (loss / ranks).backward()  # type: ignore[union-attr]
+        nn.utils.clip_grad_norm_(model.parameters(), options.clip)
+        factor = (step + 1) / warm if step < warm else (len(rounds) - step) / (len(rounds) - warm)
+        for rate, optimizer in optimizers:
+            optimizer.param_groups[0]["lr"] = rate * factor
+            optimizer.step()
+    return model.eval()
+
+
+def assert_close_weights(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    for name, value in expected.items():
+        # Attention does not change when all keys move together, so the true gradient of a key's bias
+        # is zero and Adam makes steps of its rounding noise.
+        if not name.endswith("key.bias"):
+            torch.testing.assert_close(
+                found[name], value, atol=1e-5, rtol=1e-3, msg=lambda text, n=name: f"{n}: {text}"
+            )

@@ -1,0 +1,148 @@
+"""Units over processes: started early, handed out without waiting, and a lost process is one failure, not the end."""
+
+import multiprocessing
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from exitbench.errors import InputError
+from exitbench.workers import Failure, Workers, is_done
+
+RARE = "wave"
+"""A module of the standard library that nothing here imports by itself."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Leaves a text that tells what the process knows."""
+
+    folder: Path
+    label: str = "note"
+
+    def work(self) -> None:
+        (self.folder / "note").write_text(f"{os.getpid()} {RARE in sys.modules}")
+
+
+@dataclass(frozen=True)
+class Patient:
+    """Is done once somebody else has written a file; gives up after a minute."""
+
+    folder: Path
+    awaited: Path
+    label: str = "patient"
+
+    def work(self) -> None:
+        end = time.monotonic() + 60
+        while not self.awaited.exists():
+            if time.monotonic() > end:
+                (self.folder / "gave up").touch()
+                raise TimeoutError("nobody came")
+            time.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Takes its process along."""
+
+    folder: Path
+    label: str = "lost"
+
+    def work(self) -> None:
+        os._exit(3)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Fails with a text of two lines."""
+
+    folder: Path
+    label: str
+
+    def work(self) -> None:
+        raise ValueError(f"bad\n{self.label}")
+
+
+def ignore(_unit: object) -> None:
+    pass
+
+
+def notes(units: list[Note]) -> list[list[str]]:
+    return [(unit.folder / "note").read_text().split() for unit in units]
+
+
+def test_units_are_handed_out_without_waiting_for_them(tmp_path):
+    units = [Patient(tmp_path / name, tmp_path / "signal") for name in "ab"]
+    with Workers(2) as workers:
+        wait = workers.begin(units, ignore)
+        assert not any(map(is_done, units))
+        (tmp_path / "signal").touch()
+        assert wait() == []
+    assert all(map(is_done, units))
+
+
+def test_an_error_ends_the_processes_instead_of_waiting_for_their_work(tmp_path):
+    units = [Patient(tmp_path / name, tmp_path / "signal") for name in "ab"]
+    with pytest.raises(InputError, match="mistyped"), Workers(2) as workers:
+        workers.begin(units, ignore)
+        while not all(unit.folder.exists() for unit in units):
+            time.sleep(0.01)
+        raise InputError("mistyped")
+    assert not any((unit.folder / "gave up").exists() for unit in units)
+    assert multiprocessing.active_children() == []
+
+
+def test_started_processes_have_imported_what_they_were_told_and_are_kept(tmp_path):
+    assert RARE not in sys.modules
+    first, second = ([Note(tmp_path / f"{stage}{number}") for number in range(4)] for stage in "ab")
+    with Workers(2, modules=[RARE]) as workers:
+        workers.start()
+        assert workers.run(first, ignore) == []
+        assert workers.run(second, ignore) == []
+    assert {knows for _, knows in notes(first) + notes(second)} == {"True"}
+    processes = {int(process) for process, _ in notes(first) + notes(second)}
+    assert len(processes) <= 2
+    assert os.getpid() not in processes
+
+
+def test_one_job_is_this_process(tmp_path):
+    units = [Note(tmp_path / name) for name in "ab"]
+    with Workers() as workers:
+        workers.start()
+        assert workers.run(units, ignore) == []
+    assert [int(process) for process, _ in notes(units)] == [os.getpid()] * 2
+
+
+def test_a_lost_process_is_a_failure_and_the_next_stage_gets_new_ones(tmp_path):
+    with Workers(2) as workers:
+        failures = workers.run([Lost(tmp_path / "lost"), Lost(tmp_path / "other")], ignore)
+        assert Failure("lost", "its worker process ended unexpectedly") in failures
+        units = [Note(tmp_path / name) for name in "ab"]
+        assert workers.run(units, ignore) == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_failures_come_in_the_order_of_the_units_each_in_one_line(tmp_path, jobs):
+    units = [Wrong(tmp_path / name, name) for name in "abc"]
+    with Workers(jobs) as workers:
+        failures = workers.run(units, ignore)
+    assert failures == [Failure(name, f"ValueError: bad {name}") for name in "abc"]
+    assert not any(map(is_done, units))
+
+
+def test_what_is_done_is_only_counted(tmp_path):
+    unit, seen = Note(tmp_path / "a"), []
+    with Workers() as workers:
+        workers.run([unit], seen.append)
+        (unit.folder / "note").unlink()
+        workers.run([unit], seen.append)
+    assert seen == [unit, unit]
+    assert not (unit.folder / "note").exists()
+
+
+def test_no_job_at_all_is_refused():
+    with pytest.raises(InputError, match="at least one job, found 0"):
+        Workers(0)
