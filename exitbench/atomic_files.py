@@ -1,7 +1,8 @@
-"""Atomic writes: temporary name, flush, fsync, rename; whole or absent.
+"""Atomic writes: temporary name, flush, fsync, rename; a file or a folder is there whole or not at all.
 
-Every change to the disk goes through :data:`disk`, one method per operation, so that tests can stop
-a write at each of them.
+Everything that exitbench writes for its user goes through this module: bytes (:func:`write_whole`), a text
+(:func:`write_text`), and what a library writes itself (:func:`whole_file`, :func:`whole_folder`).
+The steps go through :data:`disk`, one method per operation, so that tests can stop a write at each of them.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from exitbench.errors import InputError
 
 PARTIAL = ".partial"
 CHUNK = 8 * 2**20
+FLUSHING_THREADS = 8
+"""fsync waits for the disk's journal, which takes many files at once: 100 small files in 20 ms instead of 250 ms."""
 
 
 class Disk:
@@ -30,24 +35,26 @@ class Disk:
     def write(self, descriptor: int, block: memoryview) -> int:
         return os.write(descriptor, block)
 
-    def flush(self, descriptor: int) -> None:
-        os.fsync(descriptor)
-
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
 
-    def rename(self, source: Path, target: Path) -> None:
-        source.replace(target)
-
-    def flush_directory(self, path: Path) -> None:
+    def flush(self, path: Path) -> None:
+        """fsync a file's bytes, or the names in a folder."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
+    def rename(self, source: Path, target: Path) -> None:
+        source.replace(target)
+
     def remove(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
+        """Remove a file, or a folder with all that is in it, if it is there."""
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 disk = Disk()
@@ -59,14 +66,9 @@ def partial_name(path: Path) -> Path:
 
 
 def write_whole(path: Path, blocks: Iterable[bytes | memoryview]) -> str:
-    """Write the blocks to ``path``, all of them or nothing, and return their sha256.
-
-    The bytes go to a temporary name, are flushed, and take their final name in one step. On an
-    error the temporary file is removed and whatever had the final name before is still there.
-    """
-    temporary = partial_name(path)
+    """Write the blocks to ``path``, all of them or nothing, and return their sha256."""
     digest = hashlib.sha256()
-    try:
+    with whole_file(path) as temporary:
         descriptor = disk.create(temporary)
         try:
             for block in blocks:
@@ -74,18 +76,67 @@ def write_whole(path: Path, blocks: Iterable[bytes | memoryview]) -> str:
                 digest.update(view)
                 for start in range(0, len(view), CHUNK):
                     _write_all(descriptor, view[start : start + CHUNK])
-            disk.flush(descriptor)
         finally:
             disk.close(descriptor)
-        disk.rename(temporary, path)
-        disk.flush_directory(path.parent)
-    except OSError as error:
-        _forget(temporary)
-        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
-    except Exception:
-        _forget(temporary)
-        raise
     return digest.hexdigest()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` in UTF-8, its line ends as they are, all of it or nothing."""
+    write_whole(path, [text.encode()])
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """The temporary name to write ``path`` under; when the block ends, the file is flushed and takes its final name.
+
+    On an error the temporary file is removed, and whatever had the final name before is still there; one of the
+    system becomes an InputError.
+    """
+    temporary = partial_name(path)
+    with _removed_on_error(temporary, path):
+        yield temporary
+        disk.flush(temporary)
+        disk.rename(temporary, path)
+        disk.flush(path.parent)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """An empty temporary folder; when the block ends, it is flushed with all that is in it and takes the name ``path``.
+
+    A folder of that name is replaced: it is moved aside, and removed after the new one has its name. Errors are
+    treated as by :func:`whole_file`.
+    """
+    temporary, earlier = partial_name(path), partial_name(path.with_name(f"{path.name}.earlier"))
+    with _removed_on_error(temporary, path):
+        disk.remove(temporary)  # what a killed process left
+        disk.make_directory(temporary)
+        yield temporary
+        _flush_below(temporary)
+        if path.is_dir():
+            disk.remove(earlier)
+            disk.rename(path, earlier)
+        try:
+            disk.rename(temporary, path)
+        except OSError:
+            if earlier.is_dir():
+                earlier.replace(path)
+            raise
+        disk.flush(path.parent)
+        disk.remove(earlier)
+
+
+@contextmanager
+def _removed_on_error(temporary: Path, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        _remove(temporary)
+        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
+    except (Exception, KeyboardInterrupt):
+        _remove(temporary)
+        raise
 
 
 def _write_all(descriptor: int, view: memoryview) -> None:
@@ -93,7 +144,14 @@ def _write_all(descriptor: int, view: memoryview) -> None:
         view = view[disk.write(descriptor, view) :]
 
 
-def _forget(temporary: Path) -> None:
+def _flush_below(folder: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(FLUSHING_THREADS) as threads:
+        list(threads.map(disk.flush, [*folder.rglob("*"), folder]))
+
+
+def _remove(temporary: Path) -> None:
     try:
         disk.remove(temporary)
     except OSError:

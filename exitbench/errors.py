@@ -8,9 +8,24 @@ escapes is a defect of exitbench and keeps its traceback under ``--debug``.
 import difflib
 from collections.abc import Iterable
 
+LONGEST_TEXT = 500
+"""What of another library's message is repeated: some go on with paragraphs of advice."""
+
 
 class InputError(Exception):
     """Wrong usage or input: says what was expected and what was found, in one line."""
+
+
+def one_line(error: BaseException) -> str:
+    """An exception's text in one line of at most :data:`LONGEST_TEXT` characters; its class where it has no text.
+
+    >>> one_line(ValueError("no such column\\n  in data.csv"))
+    'no such column in data.csv'
+    >>> one_line(EOFError())
+    'EOFError'
+    """
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -3,6 +3,9 @@
 A unit is a frozen dataclass of paths, texts and numbers; what it makes it leaves in its own folder, so
 that a finished unit need not be done again. A folder counts as finished once ``done.json`` is there,
 which is written last. Nothing here knows what the work is, so that another executor can take its place.
+
+The files in a unit's folder are scratch: written plainly and without fsync, since the caller removes them at the
+end, and what a killed process has written is not lost. Only a crash of the machine can lose it.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from exitbench.errors import InputError
+from exitbench.errors import InputError, one_line
 
 DONE = "done.json"
 LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
@@ -59,19 +62,12 @@ def perform(unit: Unit) -> Failure | None:
     try:
         unit.folder.mkdir(parents=True, exist_ok=True)
         unit.work()
-        temporary = unit.folder / (DONE + ".part")
-        temporary.write_text(json.dumps({"label": unit.label}) + "\n", encoding="utf-8")
-        temporary.replace(unit.folder / DONE)
+        (unit.folder / DONE).write_text(json.dumps({"label": unit.label}) + "\n", encoding="utf-8")
     except InputError as error:
         return Failure(unit.label, str(error))
     except Exception as error:  # whatever a plug-in raises must not stop the other units
         return Failure(unit.label, f"{type(error).__name__}: {one_line(error)}")
     return None
-
-
-def one_line(error: BaseException) -> str:
-    """An exception's text without line breaks."""
-    return " ".join(str(error).split())
 
 
 def digest(values: Mapping[str, Any]) -> str:
@@ -117,8 +113,8 @@ class Workers:
             return
         if kind is not None:
             # Nobody wants the work of these any more, and a user with a mistyped signal should not wait for their
-            # imports; what a unit leaves half done has no ``done.json``.
-            for process in multiprocessing.active_children():
+            # imports; what a unit leaves half done has no ``done.json``. Python 3.14 calls this terminate_workers().
+            for process in list(self._pool._processes.values()):
                 process.terminate()
         self._pool.shutdown(cancel_futures=True)
 

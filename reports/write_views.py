@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from exitbench.atomic_files import whole_folder, write_text
 from exitbench.progress import ProgressBar
 from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.findings.findings import findings
@@ -69,16 +70,15 @@ def write_findings(run: Run) -> None:
     if text is None:
         (run.path / FINDINGS).unlink(missing_ok=True)
     else:
-        (run.path / FINDINGS).write_bytes(text.encode())
+        write_text(run.path / FINDINGS, text)
 
 
 def write_tables(tables: list[Table], folder: Path) -> None:
     """Every table in every spelling; files of tables that are no more are taken away."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for table in tables:
-        for ending, spell in SPELLINGS.items():
-            (folder / f"{table.name}.{ending}").write_bytes(spell(table).encode())
+    with whole_folder(folder) as temporary:
+        for table in tables:
+            for ending, spell in SPELLINGS.items():
+                (temporary / f"{table.name}.{ending}").write_bytes(spell(table).encode())
 
 
 @contextmanager
@@ -88,15 +88,15 @@ def figures_drawn(run: Run, workers: Workers) -> Iterator[list[Failure]]:
     unfinished = run.path / UNFINISHED
     for folder in (run.path / FIGURES, unfinished):
         shutil.rmtree(folder, ignore_errors=True)
-    (run.path / FIGURES).mkdir()
     units = [FigureUnit(unfinished / one.name, run.path, one.name) for one in figures_of(run)]
     with ProgressBar("figures", len(units), transient=True) as bar:
         wait = workers.begin(units, lambda unit: bar.advance(note=unit.label))
         yield failures
         failures += wait()
-    for unit in units:
-        for ending in ("svg", "png"):
-            drawn = unit.folder / f"{unit.name}.{ending}"
-            if drawn.is_file():
-                drawn.replace(run.path / FIGURES / drawn.name)
+    with whole_folder(run.path / FIGURES) as temporary:
+        for unit in units:
+            for ending in ("svg", "png"):
+                drawn = unit.folder / f"{unit.name}.{ending}"
+                if drawn.is_file():
+                    drawn.replace(temporary / drawn.name)
     shutil.rmtree(unfinished, ignore_errors=True)

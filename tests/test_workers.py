@@ -95,6 +95,22 @@ def test_an_error_ends_the_processes_instead_of_waiting_for_their_work(tmp_path)
     assert multiprocessing.active_children() == []
 
 
+def test_an_error_leaves_other_children_of_the_program_alone(tmp_path):
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,))
+    other.start()
+    try:
+        units = [Patient(tmp_path / name, tmp_path / "signal") for name in "ab"]
+        with pytest.raises(InputError), Workers(2) as workers:
+            workers.begin(units, ignore)
+            raise InputError("mistyped")
+        other.join(0.5)
+        assert other.is_alive()
+        assert multiprocessing.active_children() == [other]
+    finally:
+        other.kill()
+        other.join()
+
+
 def test_started_processes_have_imported_what_they_were_told_and_are_kept(tmp_path):
     assert RARE not in sys.modules
     first, second = ([Note(tmp_path / f"{stage}{number}") for number in range(4)] for stage in "ab")

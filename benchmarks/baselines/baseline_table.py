@@ -10,12 +10,13 @@ an undefined one is an empty cell. How large a tolerance is and why: :func:`tole
 from __future__ import annotations
 
 import csv
+import io
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from exitbench.atomic_files import make_directory, write_text
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.benchmarks.results.vocabulary import MEDIAN
 from exitbench.errors import InputError
@@ -162,18 +163,15 @@ def sort_key(key: Key) -> tuple[tuple[int, str], ...]:
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline, sorted, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for key in sorted(baseline, key=sort_key):
-            pinned = baseline[key]
-            cells = ["" if part is None else str(part) for part in key]
-            writer.writerow([*cells, number_text(pinned.value), f"{pinned.tolerance:g}"])
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    make_directory(path.parent)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for key in sorted(baseline, key=sort_key):
+        pinned = baseline[key]
+        cells = ["" if part is None else str(part) for part in key]
+        writer.writerow([*cells, number_text(pinned.value), f"{pinned.tolerance:g}"])
+    write_text(path, table.getvalue())
 
 
 def number_text(value: float) -> str:

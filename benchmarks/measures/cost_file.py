@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exitbench.atomic_files import make_directory, write_whole
+from exitbench.atomic_files import make_directory, write_text
 from exitbench.benchmarks.measures.network_cost import Operations, Parameters, Shape
 from exitbench.cache.format.files import file_bytes
 from exitbench.errors import InputError
@@ -70,10 +70,10 @@ def write_cost(directory: Path, cost: Cost) -> list[Path]:
     written = []
     for name, rows in tables.items():
         written.append(directory / f"{name}.csv")
-        write_whole(written[-1], [_csv(rows).encode()])
+        write_text(written[-1], _csv(rows))
     record = {"schema": SCHEMA, **dataclasses.asdict(cost)}
     written.append(directory / COST_FILE)
-    write_whole(written[-1], [(json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode()])
+    write_text(written[-1], json.dumps(record, indent=2, ensure_ascii=False) + "\n")
     return written
 
 

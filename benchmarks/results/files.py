@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +12,15 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from exitbench.atomic_files import whole_file, write_text
 from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_of
 from exitbench.errors import InputError
 
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Write a parquet file whole or not at all; equal tables give equal bytes."""
-    temporary = path.with_name(path.name + ".part")
-    pq.write_table(table.replace_schema_metadata(None), temporary, compression="zstd", row_group_size=1 << 20)
-    temporary.replace(path)
+    with whole_file(path) as temporary:
+        pq.write_table(table.replace_schema_metadata(None), temporary, compression="zstd", row_group_size=1 << 20)
 
 
 def write_part(path: Path, table: pa.Table) -> None:
@@ -31,23 +30,15 @@ def write_part(path: Path, table: pa.Table) -> None:
 
 def join_tables(path: Path, name: str, parts: Iterable[Path]) -> None:
     """Write the parquet files of units one after another into one, whole or not at all, never all of them in memory."""
-    temporary = path.with_name(path.name + ".part")
-    with pq.ParquetWriter(temporary, SCHEMAS[name], compression="zstd") as writer:
+    with whole_file(path) as temporary, pq.ParquetWriter(temporary, SCHEMAS[name], compression="zstd") as writer:
         for part in parts:
             for batch in pq.ParquetFile(part).iter_batches(1 << 20):
                 writer.write_batch(batch)
-    temporary.replace(path)
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a JSON file whole or not at all, flushed to the disk."""
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(record, file, indent=2, sort_keys=True, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    """Write a JSON file whole or not at all."""
+    write_text(path, json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def check_unique(results: pa.Table) -> None:

@@ -15,7 +15,7 @@ from exitbench.benchmarks.scoring.score_cache import fitted, score_each
 from exitbench.benchmarks.scoring.score_store import PLAIN, Samples, Side, save_meta, save_samples, save_scores
 from exitbench.benchmarks.suites.questions import Settings
 from exitbench.cache import Cache
-from exitbench.errors import InputError
+from exitbench.errors import InputError, one_line
 from exitbench.signals.contract.signal import ExitSignal
 
 
@@ -72,7 +72,7 @@ def _score_side(
     outcomes = score_each(cache, list(signals.values()))
     for number, outcome in zip(signals, outcomes, strict=True):
         if isinstance(outcome, InputError):
-            facts[number] = dataclasses.replace(facts[number], problem=" ".join(str(outcome).split()))
+            facts[number] = dataclasses.replace(facts[number], problem=one_line(outcome))
         else:
             save_scores(folder, number, variant, side, outcome[:, order])
 
@@ -95,7 +95,7 @@ def _score_learner(
             try:
                 ready = fitted(signal, sides[part.train_side], training_rows(part, order[part.train_side]))
             except InputError as error:  # the other signals go on
-                facts[number] = dataclasses.replace(facts[number], problem=" ".join(str(error).split()))
+                facts[number] = dataclasses.replace(facts[number], problem=one_line(error))
                 return
             for side in dict.fromkeys(("test", part.train_side)):
                 _score_side(folder, sides[side], order[side], side, {number: ready}, part.variant, facts)

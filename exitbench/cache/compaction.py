@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from exitbench import atomic_files
-from exitbench.atomic_files import make_directory, reason, write_whole
+from exitbench.atomic_files import whole_folder, write_text, write_whole
 from exitbench.cache.format.files import CHUNK, child
 from exitbench.cache.format.manifest import MANIFEST, ShardEntry
 from exitbench.cache.format.safetensors_file import encode
@@ -30,30 +27,16 @@ def compact(source: Path, target: Path) -> None:
         raise InputError(f"{target}: expected nothing or an empty directory, found other files")
     if target.resolve() == source.resolve():
         raise InputError(f"{target}: expected another directory than the source")
-    building = target.with_name(f".{target.name}.partial")
-    try:
-        if building.exists():
-            shutil.rmtree(building)
-        make_directory(building)
-        _copy(cache, building)
-        if target.exists():
-            target.rmdir()
-        atomic_files.disk.rename(building, target)
-        atomic_files.disk.flush_directory(target.parent if os.fspath(target.parent) else Path())
-    except OSError as error:
-        shutil.rmtree(building, ignore_errors=True)
-        raise InputError(f"{target}: cannot be written: {reason(error)}") from error
-    except Exception:
-        shutil.rmtree(building, ignore_errors=True)
-        raise
+    with whole_folder(target) as folder:
+        _copy(cache, folder)
 
 
-def _copy(cache: Cache, building: Path) -> None:
+def _copy(cache: Cache, folder: Path) -> None:
     if cache.manifest.heads:
-        _copy_file(cache.path, building, cache.manifest.heads.file)
-    entries = tuple(_compact_shard(cache, shard, building) for shard in cache.shards)
+        _copy_file(cache.path, folder, cache.manifest.heads.file)
+    entries = tuple(_compact_shard(cache, shard, folder) for shard in cache.shards)
     manifest = replace(cache.manifest, shards=entries, feature_dtype=None)
-    write_whole(building / MANIFEST, [manifest.to_json().encode()])
+    write_text(folder / MANIFEST, manifest.to_json())
 
 
 def _copy_file(source: Path, target: Path, name: str) -> str:
@@ -66,9 +49,9 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
-def _compact_shard(cache: Cache, shard: Shard, building: Path) -> ShardEntry:
+def _compact_shard(cache: Cache, shard: Shard, folder: Path) -> ShardEntry:
     if shard.stored_norms is not None or not cache.has_offset_norms:
-        digest = _copy_file(cache.path, building, shard.entry.file)
+        digest = _copy_file(cache.path, folder, shard.entry.file)
         return replace(shard.entry, sha256=digest, features=None)
     rows = slice(shard.start, shard.stop)
     tensors = {
@@ -77,5 +60,5 @@ def _compact_shard(cache: Cache, shard: Shard, building: Path) -> ShardEntry:
         "logits": shard.stored_logits.block(),
         "offset_norm": torch.stack([cache.offset_norms(layer, rows) for layer in range(1, cache.layers + 1)]),
     }
-    digest = write_whole(building / shard.entry.file, encode(tensors))
+    digest = write_whole(folder / shard.entry.file, encode(tensors))
     return replace(shard.entry, sha256=digest, features=None)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from exitbench.cache.format.manifest import FeatureDtype, Model, Task
 from exitbench.cache.format.tasks import TASKS
 from exitbench.cache.writer import CacheWriter
-from exitbench.errors import InputError, did_you_mean
+from exitbench.errors import InputError, did_you_mean, one_line
 
 REQUIRED = ("labels", "logits")
 OPTIONAL = ("features", "weight", "bias", "offset_norm", "ids")
@@ -38,7 +38,7 @@ def open_arrays(source: Path) -> dict[str, NDArray[Any]]:
         with np.load(source, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files if _known(name, source)}
     except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise InputError(f"{source}: expected arrays of numbers, found something else ({_line(error)})") from None
+        raise InputError(f"{source}: expected arrays of numbers, found something else ({one_line(error)})") from None
 
 
 def _known(name: str, source: Path) -> bool:
@@ -53,13 +53,9 @@ def _load(path: Path, name: str) -> NDArray[Any]:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(
-            f"{path}: expected an array of numbers for {name}, found something else ({_line(error)})"
+            f"{path}: expected an array of numbers for {name}, found something else ({one_line(error)})"
         ) from None
     return array
-
-
-def _line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0][:100]
 
 
 def task_of(name: str, classes: tuple[str, ...] | None, metric: str | None, count: int) -> Task:

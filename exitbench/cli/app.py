@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from exitbench.errors import InputError
+from exitbench.errors import InputError, one_line
 
 VERBS = {
     "run": "Run",
@@ -90,7 +90,6 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        sys.stderr.write(f"defect in exitbench: {what}; --debug shows where\n")
+        sys.stderr.write(f"defect in exitbench: {type(error).__name__}: {one_line(error)}; --debug shows where\n")
         sys.exit(DEFECT)
     sys.exit(code if isinstance(code, int) else 0)

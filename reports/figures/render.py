@@ -54,14 +54,12 @@ def opened(path: Path, stamp: int) -> tuple[Run, dict[str, Figure]]:
 
 
 def draw(run_dir: Path, name: str, folder: Path) -> None:
-    """Draw one figure of :func:`figures_of` into ``folder`` as ``<name>.svg`` and ``<name>.png``."""
+    """Draw one figure of :func:`figures_of` into ``folder`` as ``<name>.svg`` and ``<name>.png``, a unit's scratch."""
     run, figures = opened(run_dir, (run_dir / "run.json").stat().st_mtime_ns)
     svg, png = render(run, figures[name])
     folder.mkdir(parents=True, exist_ok=True)
     for ending, content in (("svg", svg), ("png", png)):
-        temporary = folder / f"{name}.{ending}.part"
-        temporary.write_bytes(content)
-        temporary.replace(folder / f"{name}.{ending}")
+        (folder / f"{name}.{ending}").write_bytes(content)
 
 
 def lay_out(drawing: Drawing) -> None:

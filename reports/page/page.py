@@ -19,6 +19,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from exitbench.atomic_files import make_directory, write_text
 from exitbench.reports.figures.catalogue import Figure, figures_of
 from exitbench.reports.formats.csv import csv_text
 from exitbench.reports.formats.latex import latex
@@ -263,10 +264,8 @@ class Page:
     def write(self, out: Path) -> None:
         """Write the page to the file ``out``; whole or not at all."""
         text = self.text()
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = out.with_name(out.name + ".part")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(out)
+        make_directory(out.parent)
+        write_text(out, text)
 
 
 @dataclass(frozen=True)

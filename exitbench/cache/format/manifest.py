@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from exitbench.cache.format.files import child, file_bytes
-from exitbench.errors import InputError
+from exitbench.errors import InputError, one_line
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
@@ -137,7 +137,7 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
         value = json.loads(text.decode("utf-8"), parse_constant=_no_constant)
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # half a surrogate pair could never be printed
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected JSON, found something else ({_first_line(error)})") from None
+        raise InputError(f"{path}: expected JSON, found something else ({one_line(error)})") from None
     if not isinstance(value, dict):
         raise InputError(f"{path}: expected a JSON object, found {type(value).__name__}")
     version = value.get("schema")
@@ -151,10 +151,6 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _first_line(error: BaseException) -> str:
-    return _short(str(error).split("\n", 1)[0] or type(error).__name__)
 
 
 def _short(value: object) -> str:

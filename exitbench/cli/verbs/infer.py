@@ -242,10 +242,6 @@ def _write(answers: Iterable[Answer], output_format: str, out: Path | None) -> N
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
         return
-    from exitbench.atomic_files import partial_name, write_whole
+    from exitbench.atomic_files import write_whole
 
-    try:
-        write_whole(out, (line.encode() for line in lines))
-    except KeyboardInterrupt:
-        partial_name(out).unlink(missing_ok=True)
-        raise
+    write_whole(out, (line.encode() for line in lines))

@@ -22,6 +22,7 @@ def command(
     """
     from datetime import UTC, datetime
 
+    from exitbench.atomic_files import make_directory, write_text
     from exitbench.errors import InputError
     from exitbench.signals.contract.parameters import NAME
     from exitbench.signals.registry.discovery import load_registry
@@ -41,10 +42,9 @@ def command(
             raise InputError(f"{target} exists already and is not overwritten")
     if importable(stem):
         raise InputError(f"a file {stem}.py would hide the Python module {stem!r}; choose a name such as my-{name}")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     for target, source in zip(targets, sources(name, year=datetime.now(UTC).year), strict=True):
-        with target.open("x", encoding="utf-8") as file:
-            file.write(source)
+        write_text(target, source)
         typer.echo(f"wrote {target}")
     typer.echo(f"next: exitbench test-signal {targets[0]}")
 

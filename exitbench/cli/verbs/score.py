@@ -43,6 +43,7 @@ def command(
     if not out.parent.is_dir():
         raise InputError(f"{out}: the folder {out.parent} does not exist")
 
+    from exitbench.atomic_files import whole_file
     from exitbench.benchmarks.scoring.score_cache import score
     from exitbench.cache import Cache
     from exitbench.cli.signals_option import load
@@ -56,12 +57,8 @@ def command(
     if out.exists() and not force:  # after the inputs: --force would not help against a wrong name
         raise InputError(f"{out} exists already; --force overwrites it")
     scores = score(source, wanted, fit_on=calibration)
-    partial = out.with_name(f".{out.name}.partial")
-    try:
-        writers[out.suffix](partial, source.ids, scores)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(out) as temporary:
+        writers[out.suffix](temporary, source.ids, scores)
     typer.echo(f"{out}: {wanted.text}, {scores.shape[0]} layers, {scores.shape[1]} samples")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from exitbench.errors import InputError, did_you_mean
+from exitbench.errors import InputError, did_you_mean, one_line
 from exitbench.models.data.glue import TaskFormat, require_format
 
 HUB_DATASET = "nyu-mll/glue"
@@ -202,9 +202,9 @@ def _hub_examples(task: TaskFormat, split: str) -> Examples:
         rows = datasets.load_dataset(HUB_DATASET, task.name, split=hub_split)
     except Exception as error:
         # The library raises many kinds, from its own to those of three network stacks.
-        reason = str(error).strip().split("\n")[0]
         raise InputError(
-            f"expected {task.name} ({hub_split}) from the hub, or --data-dir with its TSV files; found: {reason}"
+            f"expected {task.name} ({hub_split}) from the hub, or --data-dir with its TSV files;"
+            f" found: {one_line(error)}"
         ) from error
     columns = Columns(task.hub_text, task.hub_text_pair, "label")
     records = ((index, {name: str(value) for name, value in row.items()}) for index, row in enumerate(rows))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
-from exitbench.errors import InputError
+from exitbench.atomic_files import whole_folder
+from exitbench.errors import InputError, one_line
 
 DISK_TROUBLE = (
     "No space left",
@@ -23,34 +22,21 @@ DISK_TROUBLE = (
     "Read-only file system",
     "Permission denied",
 )
-"""How the libraries involved word what only the user can put right; some raise classes of their own."""
+"""How safetensors and tokenizers, whose errors carry no number, word what only the user can put right."""
 
 
 @contextmanager
 def draft_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder that takes the name ``folder`` at the end, or disappears if anything fails."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise InputError(f"could not write to {folder.parent}: {first_line(error)}") from error
-    try:
-        yield draft
-        draft.chmod(0o755)
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        draft.rename(folder)
-    except Exception as error:
-        if any(sign in str(error) for sign in DISK_TROUBLE):
-            raise InputError(f"could not write to {folder}: {first_line(error)}") from error
-        raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def first_line(error: BaseException) -> str:
-    """What an error of a library says, without the lines of advice below it."""
-    return str(error).strip().split("\n")[0]
+    """:func:`whole_folder` for libraries that hide the system's error in one of their own."""
+    with whole_folder(folder) as draft:
+        try:
+            yield draft
+        except OSError:
+            raise
+        except Exception as error:
+            if any(sign in str(error) for sign in DISK_TROUBLE):
+                raise InputError(f"{folder}: cannot be written: {one_line(error)}") from error
+            raise
 
 
 def library_config(source: str | Path) -> Any:
@@ -58,7 +44,7 @@ def library_config(source: str | Path) -> Any:
     try:
         return AutoConfig.from_pretrained(str(source))
     except (OSError, ValueError) as error:
-        found = "no such folder" if not Path(source).exists() else first_line(error)
+        found = "no such folder" if not Path(source).exists() else one_line(error)
         raise InputError(
             f"expected a model folder or a hub name that can be reached, found {str(source)!r}: {found}"
         ) from error
@@ -73,7 +59,7 @@ def load_tokenizer(source: str | Path) -> Any:
     try:
         return AutoTokenizer.from_pretrained(str(source))
     except (OSError, ValueError) as error:
-        raise InputError(f"expected a tokenizer beside the model in {source}, found: {first_line(error)}") from error
+        raise InputError(f"expected a tokenizer beside the model in {source}, found: {one_line(error)}") from error
 
 
 @contextmanager

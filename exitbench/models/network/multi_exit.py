@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoModel
 
-from exitbench.errors import InputError, did_you_mean
+from exitbench.errors import InputError, did_you_mean, one_line
 from exitbench.models.data.batches import Batch
 from exitbench.models.network.families import Context, require_family
-from exitbench.models.network.folders import draft_folder, first_line, library_config, load_tokenizer, quiet_library
+from exitbench.models.network.folders import draft_folder, library_config, load_tokenizer, quiet_library
 
 Pooling = Literal["first", "mean"]
 Pooler = Literal["shared", "per-layer", "none"]
@@ -170,9 +170,7 @@ class MultiExitModel(nn.Module):
                     str(source), config=settings, dtype=torch.float32, output_loading_info=True
                 )
             except (OSError, ValueError, SafetensorError) as error:
-                raise InputError(
-                    f"expected the weights of an encoder in {source}, found: {first_line(error)}"
-                ) from error
+                raise InputError(f"expected the weights of an encoder in {source}, found: {one_line(error)}") from error
             model = cls(backbone, config)
         missing = [key for key in report["missing_keys"] if "pooler" not in key]
         if missing:
@@ -218,7 +216,7 @@ class MultiExitModel(nn.Module):
             model.load_exit_state(load_file(folder / "model.safetensors"))
         except (OSError, RuntimeError, SafetensorError) as error:
             raise InputError(
-                f"expected the weights of this model in {folder / 'model.safetensors'}, found: {first_line(error)}"
+                f"expected the weights of this model in {folder / 'model.safetensors'}, found: {one_line(error)}"
             ) from error
         model.tokenizer = load_tokenizer(folder)
         model.name = folder.resolve().name

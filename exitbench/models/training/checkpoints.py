@@ -18,8 +18,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from exitbench.errors import InputError
-from exitbench.models.network.folders import draft_folder, first_line
+from exitbench.errors import InputError, one_line
+from exitbench.models.network.folders import draft_folder
 from exitbench.models.network.multi_exit import MultiExitModel
 
 
@@ -96,7 +96,7 @@ def read_progress(checkpoint: Path, settings: dict[str, Any]) -> Progress:
         place = json.loads((checkpoint / "progress.json").read_text(encoding="utf-8"))
         earlier = place.pop("settings")
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"expected a whole checkpoint in {checkpoint}, found: {first_line(error)}") from error
+        raise InputError(f"expected a whole checkpoint in {checkpoint}, found: {one_line(error)}") from error
     # Through JSON, as the earlier settings went: a tuple would differ from its own list.
     now = json.loads(json.dumps(settings))
     for name in sorted(earlier.keys() | now.keys()):
@@ -125,7 +125,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise InputError(f"expected a whole checkpoint in {path.parent}, found: {first_line(error)}") from error
+        raise InputError(f"expected a whole checkpoint in {path.parent}, found: {one_line(error)}") from error
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

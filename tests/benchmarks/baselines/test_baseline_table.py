@@ -192,6 +192,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         raise OSError("no space left")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(InputError, match=r"b\.csv: cannot be written: no space left"):
         write_baseline(file, baseline_of([ROW, RATE]))
     assert file.read_bytes() == before

@@ -1,0 +1,130 @@
+"""Whole or absent: what is written has its name only when all of it is on the disk."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exitbench import atomic_files
+from exitbench.atomic_files import Disk, whole_file, whole_folder, write_text, write_whole
+from exitbench.errors import InputError
+
+
+class RecordingDisk(Disk):
+    """Notes the flushes and renames, with the names they concern."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, str]] = []
+
+    def flush(self, path: Path) -> None:
+        self.steps.append(("flush", path.name))
+        super().flush(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.steps.append(("rename", target.name))
+        super().rename(source, target)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDisk]:
+    disk = RecordingDisk()
+    monkeypatch.setattr(atomic_files, "disk", disk)
+    yield disk
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_text_is_written_in_utf_8_with_its_own_line_ends(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.txt", "é\r\nb\n")
+    assert (tmp_path / "a.txt").read_bytes() == b"\xc3\xa9\r\nb\n"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_file_is_flushed_before_it_has_its_name_and_its_folder_after(tmp_path: Path, recorded: RecordingDisk) -> None:
+    with whole_file(tmp_path / "a") as temporary:
+        temporary.write_text("by a library")
+        assert not (tmp_path / "a").exists()
+    assert recorded.steps == [("flush", ".a.partial"), ("rename", "a"), ("flush", tmp_path.name)]
+
+
+def test_a_folder_is_flushed_with_all_its_files_before_it_has_its_name(tmp_path: Path, recorded: RecordingDisk) -> None:
+    with whole_folder(tmp_path / "model") as temporary:
+        (temporary / "inner").mkdir()
+        (temporary / "inner" / "deep").touch()
+        (temporary / "flat").touch()
+    flushed = {name for step, name in recorded.steps[:4] if step == "flush"}
+    assert flushed == {"inner", "deep", "flat", ".model.partial"}
+    assert recorded.steps[4:] == [("rename", "model"), ("flush", tmp_path.name)]
+
+
+def test_a_folder_takes_the_place_of_the_earlier_one_whole(tmp_path: Path) -> None:
+    for content in ("old", "new"):
+        with whole_folder(tmp_path / "model") as temporary:
+            (temporary / content).touch()
+    assert names(tmp_path) == ["model"]
+    assert names(tmp_path / "model") == ["new"]
+
+
+def test_the_earlier_folder_comes_back_when_the_new_one_cannot_take_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with whole_folder(tmp_path / "model") as temporary:
+        (temporary / "old").touch()
+
+    class NoNewName(Disk):
+        def rename(self, source: Path, target: Path) -> None:
+            if target.name == "model":
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().rename(source, target)
+
+    monkeypatch.setattr(atomic_files, "disk", NoNewName())
+    refused = pytest.raises(InputError, match="model: cannot be written: input/output error")
+    with refused, whole_folder(tmp_path / "model") as temporary:
+        (temporary / "new").touch()
+    assert names(tmp_path) == ["model"]
+    assert names(tmp_path / "model") == ["old"]
+
+
+def test_what_a_killed_process_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    for leftover in (".model.partial", ".model.earlier.partial", "model"):
+        (tmp_path / leftover).mkdir()
+        (tmp_path / leftover / "stale").touch()
+    with whole_folder(tmp_path / "model") as temporary:
+        (temporary / "new").touch()
+    assert names(tmp_path) == ["model"]
+    assert names(tmp_path / "model") == ["new"]
+
+
+@pytest.mark.parametrize("stop", [ZeroDivisionError, KeyboardInterrupt, InputError])
+def test_an_error_keeps_the_old_and_removes_the_new(tmp_path: Path, stop: type[BaseException]) -> None:
+    write_text(tmp_path / "a", "old")
+    with whole_folder(tmp_path / "b") as temporary:
+        (temporary / "old").touch()
+    with pytest.raises(stop), whole_file(tmp_path / "a") as temporary:
+        temporary.write_text("half")
+        raise stop
+    with pytest.raises(stop), whole_folder(tmp_path / "b") as temporary:
+        (temporary / "half").touch()
+        raise stop
+
+    def blocks() -> Iterator[bytes]:
+        yield b"half"
+        raise stop
+
+    with pytest.raises(stop):
+        write_whole(tmp_path / "a", blocks())
+    assert names(tmp_path) == ["a", "b"]
+    assert (tmp_path / "a").read_text() == "old"
+    assert names(tmp_path / "b") == ["old"]
+
+
+def test_an_error_of_the_system_is_one_line_that_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none/a: cannot be written: no such file or directory$"):
+        write_text(tmp_path / "none" / "a", "text")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file/model: cannot be written: "), whole_folder(tmp_path / "file" / "model"):
+        pass
