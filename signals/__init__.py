@@ -5,10 +5,12 @@ A file with a signal of one's own needs this import only; ``Tensor`` is torch's.
 
 from torch import Tensor
 
-from exitbench.signals.contract.layer import Head, Input, Layer, State
+from exitbench.exit_rule import Direction, exits
+from exitbench.head_algebra import Head
+from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.parameters import learned, parameter
-from exitbench.signals.contract.signal import Continuous, Direction, ExitSignal, Integers, Reference
-from exitbench.signals.contract.stepping import exits, score_layers, take_state, validated_score
+from exitbench.signals.contract.signal import Continuous, ExitSignal, Integers, Reference
+from exitbench.signals.contract.stepping import score_layers, take_state, validated_score
 from exitbench.signals.registry.discovery import load_registry, signals_in
 from exitbench.signals.registry.registry import Registry
 

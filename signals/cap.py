@@ -1,4 +1,4 @@
-"""CAP, the certainty-aware probability: leave when the logits are decided and the feature is about the classes.
+"""CAP, the certainty-aware probability: exit when the logits are decided and the feature is about the classes.
 
 .. math:: s_m = \\mathrm{sigmoid}(E_m + \\alpha \\, \\mathrm{NSP}_m), \\qquad \\text{exit when } s_m < \\tau
 
@@ -20,9 +20,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.parameters import parameter
-from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
+from exitbench.signals.contract.signal import ExitSignal, Reference
 from exitbench.signals.e_lang import energy
 from exitbench.signals.nsp import NSP, null_space_share
 

@@ -1,4 +1,4 @@
-"""DeeBERT: leave when the entropy of the layer's answer is low.
+"""DeeBERT: exit when the entropy of the layer's answer is low.
 
 .. math:: H(p_m) = -\\sum_c p_{m,c} \\ln p_{m,c}, \\qquad \\text{exit when } H < \\tau
 
@@ -8,11 +8,11 @@ Reference: Xin, Tang, Lee, Yu, Lin, *DeeBERT: Dynamic Early Exiting for Accelera
 
 Where published code differs: DeeBERT's applies the rule at the last layer too, with an exit head that its
 training never touches, and the "expected saving" it prints is the share of layers *used*. FastBERT's batch
-script leaves on ``<=``, its package on ``<``; here it is ``<`` for both forms, and the last layer is no decision.
+script exits on ``<=``, its package on ``<``; here it is ``<`` for both forms, and the last layer is no decision.
 
 Precision: with two classes entropy is a function of the margin ``|l_1 - l_2|`` alone. It keeps its full float64
 precision for confident answers. For undecided ones ``H`` is flat, ``ln 2 - margin^2 / 8``: two margins whose
-squares differ by less than about 1e-14 are not told apart here, though ``right-tool`` does.
+squares differ by less than about 1e-14 tie here, though not under ``right-tool``.
 """
 
 import math
@@ -21,9 +21,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.parameters import parameter
-from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
+from exitbench.signals.contract.signal import ExitSignal, Reference
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""E-LANG: leave when the energy of the layer's logits is low.
+"""E-LANG: exit when the energy of the layer's logits is low.
 
 .. math:: E_m = -T \\, \\mathrm{logsumexp}(l_m / T), \\qquad \\text{exit when } E_m < \\tau
 
@@ -18,9 +18,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.parameters import parameter
-from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
+from exitbench.signals.contract.signal import ExitSignal, Reference
 
 
 def energy(layer: Layer, *, temperature: float = 1.0, center: bool = False) -> Tensor:

@@ -1,10 +1,10 @@
-"""F-PABEE: leave when the answers of several layers in a row hardly differed from the layer before.
+"""F-PABEE: exit when the answers of several layers in a row hardly differed from the layer before.
 
 .. math:: s_m = \\max_{m-t < j \\le m} D(p_{j-1}, p_j), \\qquad \\text{exit when } s_m < \\tau
 
 with, for ``p = p_{j-1}`` and ``q = p_j``, the divergence D one of ``kl`` = KL(p||q), ``reverse-kl`` = KL(q||p),
 ``symmetric-kl`` (their mean) and ``jsd`` = (KL(p||r) + KL(q||r)) / 2 with ``r = (p + q) / 2``. The window takes
-the divergences there are (none at layer 1, which has no score), and no sample leaves before layer t + 1.
+the divergences there are (none at layer 1, which has no score), and no sample exits before layer t + 1.
 
 Reference: Gao, Zhu, Gao, Yin, *F-PABEE: Flexible-Patience-Based Early Exiting for Single-Label and Multi-Label Text
 Classification Tasks*, ICASSP 2023.
@@ -19,10 +19,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.patience import empty_window, largest, push
-from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
+from exitbench.signals.contract.signal import ExitSignal, Reference
 
 
 def kl(log_p: Tensor, log_q: Tensor) -> Tensor:

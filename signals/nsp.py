@@ -1,4 +1,4 @@
-"""NSP: leave when little of the feature lies where the head cannot see it.
+"""NSP: exit when little of the feature lies where the head cannot see it.
 
 With ``o = pinv(W) b`` the head's bias becomes part of the feature, ``x~ = x + o``; with P the projector on the row
 space of W,
@@ -20,7 +20,7 @@ Reference: He, Zhang, Miao, Yi, Hao, Zhang, Wei, *Improving Prediction Certainty
 via Null Space Projection*, IJCAI 2025.
 
 Where published code differs: there is no clip before the root, so rounding can make a NaN and such a sample silently
-never leaves; NSP cannot be run alone; all layers share one pooler; all layers are computed and the exits simulated.
+never exits; NSP cannot be run alone; all layers share one pooler; all layers are computed and the exits simulated.
 
 Precision: logits and offset norms are float32, so ``s^2`` is good to about 1e-7 (times the spread of W's singular
 values). Where s itself is near 0 the root makes that 3e-4; for s above 0.1 it is below 1e-6.
@@ -33,9 +33,11 @@ import torch
 from torch import Tensor
 
 from exitbench.errors import InputError
-from exitbench.signals.contract.layer import Head, Input, Layer
+from exitbench.exit_rule import Direction
+from exitbench.head_algebra import Head
+from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.parameters import parameter
-from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
+from exitbench.signals.contract.signal import ExitSignal, Reference
 
 
 def null_space_share(layer: Layer, *, center: bool = False) -> Tensor:

@@ -1,4 +1,4 @@
-"""PABEE: leave when several layers in a row gave the same answer.
+"""PABEE: exit when several layers in a row gave the same answer.
 
 .. math:: s_1 = 0, \\quad s_m = s_{m-1} + 1 \\text{ if } y_m = y_{m-1}, \\text{ else } 0, \\qquad
    \\text{exit when } s_m \\ge t
@@ -18,8 +18,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer, State
-from exitbench.signals.contract.signal import Direction, ExitSignal, Integers, Reference
+from exitbench.signals.contract.signal import ExitSignal, Integers, Reference
 
 
 @dataclass(frozen=True)

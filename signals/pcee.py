@@ -1,8 +1,8 @@
-"""PCEE-BERT: leave when several layers in a row were confident.
+"""PCEE-BERT: exit when several layers in a row were confident.
 
 .. math:: s_m = \\max_{m-t < j \\le m} H(p_j) / \\ln C, \\qquad \\text{exit when } s_m < \\tau
 
-The window takes the layers there are, and no sample leaves before layer t.
+The window takes the layers there are, and no sample exits before layer t.
 
 Reference: Zhang, Zhu, Zhang, Wang, Jin, Chung, *PCEE-BERT: Accelerating BERT Inference via Patient and Confident Early
 Exiting*, Findings of NAACL 2022.
@@ -17,10 +17,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.patience import empty_window, largest, push
-from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
+from exitbench.signals.contract.signal import ExitSignal, Reference
 
 
 @dataclass(frozen=True)

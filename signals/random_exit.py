@@ -1,7 +1,7 @@
-"""Random: a number that knows nothing, the floor under every signal.
+"""Random exit policy: a score that knows nothing about the sample, the floor under every signal.
 
 The score is uniform in [0, 1) and a function of (seed, sample id, layer) alone: never of the order of rows, the batch,
-the device or what else was drawn. Samples leave when it is at least the threshold.
+the device or what else was drawn. A sample exits when it is at least the threshold.
 
 The mixing is SplitMix64's finaliser (Steele, Lea, Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA
 2014), in wrapping 64-bit integer arithmetic.
@@ -13,9 +13,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.parameters import parameter
-from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
+from exitbench.signals.contract.signal import ExitSignal, Reference
 
 GOLDEN = 0x9E3779B97F4A7C15
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

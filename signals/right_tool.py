@@ -1,4 +1,4 @@
-"""Right-Tool: leave when the largest calibrated probability is high.
+"""Right-Tool: exit when the largest calibrated probability is high.
 
 .. math:: s_m = \\max_c \\mathrm{softmax}(l_m / T_m)_c, \\qquad \\text{exit when } s_m \\ge \\tau
 
@@ -31,10 +31,10 @@ import torch
 from torch import Tensor
 
 from exitbench.errors import InputError
+from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer
-from exitbench.signals.contract.logit_quantities import LogitReadings
 from exitbench.signals.contract.parameters import learned, parameter
-from exitbench.signals.contract.signal import Direction, ExitSignal, Reference
+from exitbench.signals.contract.signal import ExitSignal, Reference
 
 COLDEST, HOTTEST = 0.05, 100.0
 
@@ -70,13 +70,13 @@ class RightTool(ExitSignal):
             raise InputError(
                 f"signal {self.text} was fitted on {len(self.temperatures)} layers, found layer {layer.index}"
             )
-        cooled = LogitReadings(layer.logits64 / self.temperatures[layer.index - 1])
+        cooled = dataclasses.replace(layer, logits=layer.logits64 / self.temperatures[layer.index - 1])
         return cooled.log_probabilities.amax(dim=1).exp()
 
     def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         if self.temperature == "none":
             return self
-        return dataclasses.replace(self, temperatures=tuple(fitted_temperature(one, labels) for one in calibration))
+        return dataclasses.replace(self, temperatures=tuple(fitted_temperature(layer, labels) for layer in calibration))
 
 
 def fitted_temperature(layer: Layer, labels: Tensor) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import exitbench
 from exitbench.benchmarks.suites.questions import Settings
 from exitbench.errors import InputError
 
@@ -108,10 +109,13 @@ class JoinUnit:
 
 
 def code_digest(directories: Sequence[str]) -> str:
-    """A digest of the sources that results depend on: three rooms, and the directories of further signals."""
-    package = Path(__file__).parents[2]
-    rooms = [package / "benchmarks", package / "signals", package / "cache", *map(Path, directories)]
+    """A digest of the sources that results depend on: three rooms, what lies below them, and further signals."""
+    # Without symbolic links the rooms lie beside the package: see exitbench/__init__.py.
+    package, beside = Path(exitbench.__file__).parent, Path(__file__).parents[2]
+    rooms = [beside / "benchmarks", beside / "signals", package / "cache", *map(Path, directories)]
     seen = hashlib.sha256()
+    for below in (package / "exit_rule.py", package / "head_algebra.py"):
+        seen.update(below.read_bytes())
     for room in rooms:
         for file in _sources(room):
             seen.update(file.relative_to(room).as_posix().encode())

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.signal_scores import Direction, SignalScores
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from exitbench.exit_rule import Direction
 
 if TYPE_CHECKING:
     from exitbench.signals.contract.signal import ExitSignal  # needs torch, which a process that only measures does not

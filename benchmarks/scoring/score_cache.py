@@ -13,12 +13,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
 from exitbench.cache import Cache
 from exitbench.errors import InputError
-from exitbench.signals.contract.layer import Layer, State
+from exitbench.signals.contract.layer import State
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.stepping import validated_score
 from exitbench.signals.registry.discovery import load_registry
@@ -30,8 +29,8 @@ def score(cache: Cache | str | Path, signal: ExitSignal | str, *, fit_on: Cache 
     """The scores of one signal, [layers - 1, samples] float64; NaN where none is defined.
 
     A cache may be given by its path and a signal by its text. A signal that learns is fitted on ``fit_on``
-    first. Raises InputError when the cache lacks what the signal reads, when the signal gives NaN where it
-    declares a score, or when it raises anything itself.
+    first. Raises InputError when the cache lacks what the signal reads, when the signal's scores are not what the
+    contract asks for, or when it raises anything itself.
     """
     one = load_registry().make(signal) if isinstance(signal, str) else signal
     return score_all(opened(cache), [one], fit_on=None if fit_on is None else opened(fit_on))[0]
@@ -76,8 +75,9 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Inp
                     signal, scores = signals[position], outcomes[position]
                     assert isinstance(scores, np.ndarray)
                     try:
-                        found, states[position] = signal.step(views[signal.inputs], states[position])
-                        scores[index - 1, rows] = checked_score(found, signal, layer, rows.start).cpu().numpy()
+                        block, states[position] = signal.step(views[signal.inputs], states[position])
+                        block = validated_score(signal, layer, block, first_row=rows.start)
+                        scores[index - 1, rows] = block.cpu().numpy()
                     except Exception as error:  # a plug-in may raise anything; the other signals go on
                         outcomes[position] = named(signal, error)
     return outcomes
@@ -94,23 +94,6 @@ def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = Non
         return signal.fit(CalibrationLayers(cache, chosen, signal.inputs), torch.from_numpy(cache.labels[chosen]))
     except Exception as error:  # a plug-in may raise anything
         raise named(signal, error) from error
-
-
-def checked_score(found: object, signal: ExitSignal, layer: Layer, start: int) -> Tensor:
-    """The scores of one layer, if they are what the contract asks for; else an InputError.
-
-    A NaN where a score is declared is named by its row in the cache, of which this block begins at ``start``.
-    """
-    try:
-        return validated_score(signal, layer, found)
-    except InputError:
-        if layer.index >= signal.first_scored_layer and isinstance(found, Tensor) and found.shape == (layer.samples,):
-            bad = torch.nonzero(torch.isnan(found))
-            if len(bad):
-                row = int(bad[0])
-                where = f"layer {layer.index}, row {start + row} (id {int(layer.ids[row])})"
-                raise InputError(f"signal {signal.text} gives NaN at {where}, where it declares a score") from None
-        raise
 
 
 def named(signal: ExitSignal, error: Exception) -> InputError:

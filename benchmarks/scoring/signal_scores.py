@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.errors import InputError
+from exitbench.exit_rule import PASSES, Direction
 
-Direction = Literal["<", "<=", ">", ">="]
 Rows = NDArray[Any] | slice
 """Which samples: a mask, an index, or a slice."""
 
@@ -41,7 +41,7 @@ class SignalScores:
     signal: str = ""
 
     def __post_init__(self) -> None:
-        if self.direction not in ("<", "<=", ">", ">="):
+        if self.direction not in PASSES:
             raise InputError(
                 f"signal {self.signal!r}: expected a direction of <, <=, > or >=, found {self.direction!r}"
             )

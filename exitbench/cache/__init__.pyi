@@ -5,11 +5,11 @@ from .format.manifest import Model as Model
 from .format.manifest import Task as Task
 from .format.manifest import read_manifest as read_manifest
 from .format.tasks import TASKS as TASKS
-from .heads import Head as Head
-from .heads import head_algebra as head_algebra
-from .heads import offset_norms as offset_norms
 from .import_arrays import import_arrays as import_arrays
 from .reader import Cache as Cache
+from .reader import Head as Head
+from .reader import head_algebra as head_algebra
+from .reader import offset_norms as offset_norms
 from .synthetic import synthetic_cache as synthetic_cache
 from .verification import verify as verify
 from .writer import CacheWarning as CacheWarning

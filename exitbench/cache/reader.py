@@ -16,8 +16,10 @@ from exitbench.cache.format.files import file_bytes
 from exitbench.cache.format.finite import all_finite
 from exitbench.cache.format.manifest import MANIFEST, Manifest, ShardEntry, read_manifest
 from exitbench.cache.format.safetensors_file import StoredTensor, TensorFile, open_tensors
-from exitbench.cache.heads import Head, head_algebra, offset_norms
 from exitbench.errors import InputError
+from exitbench.head_algebra import Head, head_algebra, offset_norms
+
+__all__ = ["Cache", "Head", "Shard", "head_algebra", "offset_norms"]
 
 FLOATS = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 

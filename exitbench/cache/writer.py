@@ -44,8 +44,8 @@ from exitbench.cache.format.resuming import (
 )
 from exitbench.cache.format.safetensors_file import encode, open_tensors
 from exitbench.cache.format.shard_buffer import Batch, ShardBuffer, checked_heads
-from exitbench.cache.heads import head_algebra
 from exitbench.errors import InputError
+from exitbench.head_algebra import head_algebra
 
 HEADS = "heads.safetensors"
 

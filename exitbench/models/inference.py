@@ -22,12 +22,12 @@ from torch import Tensor
 
 from exitbench.cache import Head, head_algebra, offset_norms
 from exitbench.errors import InputError
+from exitbench.exit_rule import PASSES
 from exitbench.models.data.batches import Batch, Tokens, length_batches, tokenize
 from exitbench.models.data.labelled import Examples
 from exitbench.models.devices import autocast_dtype, processes
 from exitbench.models.network.multi_exit import MultiExitModel
 from exitbench.signals import ExitSignal, Layer, State, load_registry, take_state, validated_score
-from exitbench.signals.contract.stepping import PASSES
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,19 @@
-"""The checks that every signal passes: plain functions, each one property, for any project's tests.
+"""The checks that every signal passes: plain functions, each one property.
 
 A check takes a signal class (then it looks at the default and every value of each parameter's grid and choices) or
-one instance, and raises :class:`CheckError`. :func:`run_checks` runs all of :data:`CHECKS` and heeds the signal's
-declared exceptions; ``exitbench test-signal`` prints what it returns. In a test file::
-
-    @pytest.mark.parametrize("check", CHECKS, ids=name_of)
-    def test_my_signal_conforms(check):
-        outcome = run_check(check, MySignal)
-        assert outcome.status != "fail", outcome.detail
+one instance, and raises :class:`CheckError`.
 """
 
 import json
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from exitbench.exit_rule import exits
 from exitbench.signals.conformance.harness import (
     Check,
     CheckError,
-    Subject,
     at_every_point,
     largest_change,
     ready,
@@ -31,7 +24,7 @@ from exitbench.signals.conformance.harness import (
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers, without
 from exitbench.signals.contract.layer import INPUTS
 from exitbench.signals.contract.signal import ExitSignal
-from exitbench.signals.contract.stepping import exits, take_state
+from exitbench.signals.contract.stepping import take_state
 from exitbench.signals.registry import text_form
 
 SEED = 20250
@@ -50,8 +43,8 @@ def check_shape_and_dtype(signal: ExitSignal) -> None:
     data = synthetic_layers(seed=SEED)
     for layer, score in zip(data.internal, scores_of(ready(signal, data), data.internal), strict=True):
         require(isinstance(score, Tensor), f"layer {layer.index}: expected a tensor, found {type(score).__name__}")
-        expected, found = (torch.float64, (layer.samples,)), (score.dtype, tuple(score.shape))
-        require(found == expected, f"layer {layer.index}: expected dtype and shape {expected}, found {found}")
+        expected, returned = (torch.float64, (layer.samples,)), (score.dtype, tuple(score.shape))
+        require(returned == expected, f"layer {layer.index}: expected dtype and shape {expected}, found {returned}")
 
 
 @at_every_point
@@ -74,8 +67,8 @@ def check_deterministic(signal: ExitSignal) -> None:
         torch.manual_seed(1)
         first = scores_of(fitted, data.internal)
         torch.manual_seed(2)
-        again = scores_of(ready(signal, data), data.internal)
-    require(same(again, first, exactly=True), "a second run gives other scores")
+        second = scores_of(ready(signal, data), data.internal)
+    require(same(second, first, exactly=True), "a second run gives other scores")
 
 
 @at_every_point
@@ -115,14 +108,14 @@ def check_cannot_see_later_layers(signal: ExitSignal) -> None:
 
 @at_every_point
 def check_dropping_samples_changes_nothing(signal: ExitSignal) -> None:
-    """When samples leave midway and the state is sliced, the others score as before."""
+    """When samples exit midway and the state is sliced, the others score as before."""
     data = synthetic_layers(seed=SEED)
     fitted = ready(signal, data)
     expected = scores_of(fitted, data.internal)
     rows, state = torch.arange(len(data.labels)), None
     for layer, all_scores in zip(data.internal, expected, strict=True):
         score, state = fitted.step(layer.take(rows), state)
-        require(same([score], [all_scores[rows]]), f"layer {layer.index}: other scores after some samples left")
+        require(same([score], [all_scores[rows]]), f"layer {layer.index}: other scores after some samples exited")
         stays = torch.arange(len(rows)) % 4 != layer.index % 4
         rows, state = rows[stays], take_state(state, stays)
 
@@ -134,16 +127,16 @@ def check_undeclared_inputs_not_read(signal: ExitSignal) -> None:
     fitted = ready(signal, data)
     undeclared = set(INPUTS) - set(signal.inputs)
     try:
-        found = scores_of(fitted, [without(layer, undeclared) for layer in data.internal])
+        blind = scores_of(fitted, [without(layer, undeclared) for layer in data.internal])
     except Exception as error:
         raise CheckError(f"fails without {', '.join(sorted(undeclared))}: {type(error).__name__}: {error}") from error
     expected = scores_of(fitted, data.internal)
-    require(same(found, expected, exactly=True), f"scores change without {', '.join(sorted(undeclared))}")
+    require(same(blind, expected, exactly=True), f"scores change without {', '.join(sorted(undeclared))}")
 
 
 @at_every_point
 def check_inputs_not_modified(signal: ExitSignal) -> None:
-    """Scoring and fitting leave every tensor they are given as it was."""
+    """Scoring and fitting change no tensor that they are given."""
     data, untouched = synthetic_layers(seed=SEED), synthetic_layers(seed=SEED)
     scores_of(ready(signal, data), data.internal)
     require(torch.equal(data.labels, untouched.labels), "the labels were changed")
@@ -157,20 +150,19 @@ def check_inputs_not_modified(signal: ExitSignal) -> None:
 
 @at_every_point
 def check_direction_agrees_with_accuracy(signal: ExitSignal) -> None:
-    """On easy data, the samples that would leave first are more often right."""
+    """On easy data, the samples that would exit first are more often right."""
     data = synthetic_layers(400, seed=SEED)
     fitted = ready(signal, data)
-    found = []
+    aurocs = []
     for layer, score in zip(data.internal, scores_of(fitted, data.internal), strict=True):
         right = layer.prediction == data.labels
         if layer.index >= signal.first_scored_layer:
             certainty = score if ">" in signal.exits_when else -score
             lead = certainty[right][:, None] - certainty[~right][None, :]
-            found.append(float((lead > 0).double().mean() + (lead == 0).double().mean() / 2))
-    mean = sum(found) / len(found)
-    turned = "; is exits_when the wrong way round?" if mean < 1.0 - LEAST_AUROC else ""
-    wanted = f"AUROC of certainty {mean:.2f} on easy data, expected above {LEAST_AUROC}{turned}"
-    require(mean > LEAST_AUROC, wanted)
+            aurocs.append(float((lead > 0).double().mean() + (lead == 0).double().mean() / 2))
+    mean = sum(aurocs) / len(aurocs)
+    hint = "; is exits_when the wrong way round?" if mean < 1.0 - LEAST_AUROC else ""
+    require(mean > LEAST_AUROC, f"AUROC of certainty {mean:.2f} on easy data, expected above {LEAST_AUROC}{hint}")
 
 
 @at_every_point
@@ -190,8 +182,8 @@ def check_feature_precision(signal: ExitSignal) -> None:
     fitted = ready(signal, data)
     expected = scores_of(fitted, data.internal)
     for dtype in (torch.float16, torch.bfloat16):
-        found = scores_of(fitted, synthetic_layers(seed=SEED, feature_dtype=dtype).internal)
-        change, bound = largest_change(signal, found, expected), FEATURE_BOUND * torch.finfo(dtype).eps
+        rounded = scores_of(fitted, synthetic_layers(seed=SEED, feature_dtype=dtype).internal)
+        change, bound = largest_change(signal, rounded, expected), FEATURE_BOUND * torch.finfo(dtype).eps
         require(change <= bound, f"{dtype} features move a score by {change:.2g}, expected at most {bound:.2g}")
 
 
@@ -202,8 +194,8 @@ def check_class_counts(signal: ExitSignal) -> None:
         data = synthetic_layers(classes=classes, seed=SEED)
         for layer, score in zip(data.internal, scores_of(ready(signal, data), data.internal), strict=True):
             defined = layer.index >= signal.first_scored_layer
-            wanted = f"{classes} classes, layer {layer.index}: expected a finite score for each sample"
-            require(score.shape == (layer.samples,) and (not defined or bool(score.isfinite().all())), wanted)
+            holds = score.shape == (layer.samples,) and (not defined or bool(score.isfinite().all()))
+            require(holds, f"{classes} classes, layer {layer.index}: expected a finite score for each sample")
 
 
 @at_every_point
@@ -228,11 +220,11 @@ def check_text_round_trip(signal: ExitSignal) -> None:
     """The text form, short or with every parameter, makes the same signal again."""
     whole = f"{signal.name}[{signal.parameters_text}]" if signal.parameters_text else signal.name
     for written in (signal.text, whole):
-        name, given = text_form.parse(written)
-        again = text_form.expand(type(signal), given)
-        require(name == signal.name and len(again) == 1, f"{written} does not stand for one {signal.name}")
-        found = again[0].parameters_text
-        require(found == signal.parameters_text, f"{written} comes back as {found or 'nothing'}")
+        name, values = text_form.parse(written)
+        signals = text_form.expand(type(signal), values)
+        require(name == signal.name and len(signals) == 1, f"{written} does not stand for one {signal.name}")
+        returned = signals[0].parameters_text
+        require(returned == signal.parameters_text, f"{written} comes back as {returned or 'nothing'}")
 
 
 @at_every_point
@@ -241,62 +233,26 @@ def check_json_round_trip(signal: ExitSignal) -> None:
     data = synthetic_layers(seed=SEED)
     fitted = ready(signal, data)
     require(not fitted.needs_fit, "still needs to be fitted after fit")
-    again = type(signal).from_json(json.loads(json.dumps(fitted.to_json())))
-    require(not again.needs_fit, "has forgotten what it learned")
+    restored = type(signal).from_json(json.loads(json.dumps(fitted.to_json())))
+    require(not restored.needs_fit, "has forgotten what it learned")
     require(
-        same(scores_of(again, data.internal), scores_of(fitted, data.internal), exactly=True),
+        same(scores_of(restored, data.internal), scores_of(fitted, data.internal), exactly=True),
         "scores change after a round trip through JSON",
     )
 
 
 @at_every_point
 def check_no_exit_before_first_exit_layer(signal: ExitSignal) -> None:
-    """However generous the threshold, samples leave from the first exit layer on, and there they have a score."""
+    """However generous the threshold, samples exit from the first exit layer on, and there they have a score."""
     first, scored = signal.first_exit_layer, signal.first_scored_layer
     require(type(first) is int and first >= 1, f"first_exit_layer must be a whole number from 1 on, found {first!r}")
     require(scored <= first, f"may exit at layer {first}, before its first scored layer, {scored}")
     data = synthetic_layers(seed=SEED, depth=max(8, first + 2))
     scores = torch.stack(scores_of(ready(signal, data), data.internal))
     generous = torch.inf if signal.exits_when.startswith("<") else -torch.inf
-    leaves = exits(scores, signal.exits_when, first, generous)
-    require(bool((leaves == first).all()), f"at a threshold of {generous} some samples do not leave at layer {first}")
+    exited_at = exits(scores.numpy(), signal.exits_when, first, generous)
+    require(bool((exited_at == first).all()), f"at a threshold of {generous} some samples do not exit at layer {first}")
 
 
 CHECKS: tuple[Check, ...] = tuple(value for name, value in list(globals().items()) if name.startswith("check_"))
 """Every check of this module, in the order written."""
-
-
-def name_of(check: Check) -> str:
-    """The name under which a check is reported and excused: its function's, without ``check_``."""
-    return check.__name__.removeprefix("check_")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one check said: ``pass``, ``exception`` (broken on purpose, with the reason) or ``fail``."""
-
-    check: str
-    status: Literal["pass", "exception", "fail"]
-    detail: str
-
-
-def run_check(check: Check, signal: Subject) -> Outcome:
-    """The outcome of one check, the signal's declared exceptions taken into account."""
-    name = name_of(check)
-    reason = signal.exceptions.get(name)
-    try:
-        check(signal)
-    except CheckError as failure:
-        return Outcome(name, "fail", str(failure)) if reason is None else Outcome(name, "exception", reason)
-    return Outcome(name, "pass", "" if reason is None else f"declared as an exception ({reason}), but it passes")
-
-
-def run_checks(signal: Subject) -> list[Outcome]:
-    """The outcomes of all checks, and a failure for each declared exception that names no check."""
-    names = [name_of(check) for check in CHECKS]
-    unknown = [
-        Outcome(excused, "fail", f"declared as an exception, but no check has that name; known: {', '.join(names)}")
-        for excused in signal.exceptions
-        if excused not in names
-    ]
-    return [run_check(check, signal) for check in CHECKS] + unknown

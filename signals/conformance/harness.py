@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from exitbench.signals.conformance.synthetic_layers import SyntheticLayers
-from exitbench.signals.contract import parameters as text
 from exitbench.signals.contract.layer import Layer, State
+from exitbench.signals.contract.parameters import parameters
 from exitbench.signals.contract.signal import ExitSignal
 
 
@@ -28,9 +28,9 @@ def points(signal: Subject) -> Iterator[ExitSignal]:
         return
     default = signal()
     yield default
-    for one in text.parameters(signal):
-        values = (False, True) if one.type is bool else (*one.grid, *one.choices)
-        yield from (signal(**{one.name: value}) for value in values if value != one.default)
+    for parameter in parameters(signal):
+        values = (False, True) if parameter.type is bool else (*parameter.grid, *parameter.choices)
+        yield from (signal(**{parameter.name: value}) for value in values if value != parameter.default)
 
 
 @contextmanager
@@ -81,14 +81,16 @@ def scores_of(signal: ExitSignal, layers: Iterable[Layer]) -> list[Tensor]:
     return scores
 
 
-def same(found: Iterable[Tensor], expected: Iterable[Tensor], *, exactly: bool = False) -> bool:
+def same(scores: Iterable[Tensor], expected: Iterable[Tensor], *, exactly: bool = False) -> bool:
     """Whether two lists of scores agree, NaN with NaN; by default up to the rounding of another order of summation."""
-    off = 0.0 if exactly else 1e-9
-    pairs = zip(found, expected, strict=True)
-    return all(a.shape == b.shape and torch.allclose(a, b, rtol=off, atol=off, equal_nan=True) for a, b in pairs)
+    tolerance = 0.0 if exactly else 1e-9
+    pairs = zip(scores, expected, strict=True)
+    return all(
+        a.shape == b.shape and torch.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True) for a, b in pairs
+    )
 
 
-def largest_change(signal: ExitSignal, found: list[Tensor], expected: list[Tensor]) -> float:
+def largest_change(signal: ExitSignal, scores: list[Tensor], expected: list[Tensor]) -> float:
     """The largest difference where a score is defined, relative to the largest score (at least 1)."""
-    a, b = (torch.stack(scores[signal.first_scored_layer - 1 :]) for scores in (found, expected))
+    a, b = (torch.stack(rows[signal.first_scored_layer - 1 :]) for rows in (scores, expected))
     return float(((a - b).abs().max() / b.abs().max().clamp(min=1.0)).nan_to_num(torch.inf))

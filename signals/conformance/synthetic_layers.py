@@ -1,4 +1,4 @@
-"""Made-up layers that look like those of a trained multi-exit network, for the conformance checks.
+"""Synthetic layers that look like those of a trained multi-exit network, for the conformance checks.
 
 Every sample has a difficulty. With depth, the logit of its label rises, faster where it is easy; hard samples have
 more of their feature outside the head's row space. So every sensible signal has something to see, at every number of
@@ -10,44 +10,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Set
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from exitbench.head_algebra import head_algebra
 from exitbench.signals.contract.layer import INPUTS, Input, Layer
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class SyntheticHead:
-    """A linear head with the algebra that the contract's ``Head`` promises, all float64."""
-
-    weight: Tensor
-    bias: Tensor
-    gram_inverse: Tensor
-    offset: Tensor
-    rank: int
-
-    @cached_property
-    def centered(self) -> SyntheticHead:
-        return synthetic_head(self.weight - self.weight.mean(dim=0), self.bias - self.bias.mean())
-
-
-def synthetic_head(weight: Tensor, bias: Tensor) -> SyntheticHead:
-    """The head ``weight`` [classes, width], ``bias`` [classes]; singular values below 1e-4 of the largest dropped."""
-    weight, bias = weight.double(), bias.double()
-    inverse = torch.linalg.pinv(weight, rtol=1e-4)
-    return SyntheticHead(
-        weight=weight,
-        bias=bias,
-        gram_inverse=inverse.T @ inverse,
-        offset=inverse @ bias,
-        rank=int(torch.linalg.matrix_rank(weight, rtol=1e-4)),
-    )
 
 
 @dataclass(frozen=True)
@@ -82,7 +55,7 @@ def synthetic_layers(
     direction = np.ones(width) / np.sqrt(width)
     layers = []
     for index in range(1, depth + 1):
-        head = synthetic_head(
+        head = head_algebra(
             torch.from_numpy(weights[index - 1] + shift * direction), torch.from_numpy(biases[index - 1] + shift)
         )
         exact = torch.from_numpy(features[index - 1]).float()
@@ -110,13 +83,13 @@ def _numbers(
     draw = np.random.default_rng(seed)
     labels = draw.integers(0, classes, samples)
     difficulty = draw.uniform(0.0, 1.0, samples)
-    own = draw.normal(size=(samples, classes))
+    lasting_noise = draw.normal(size=(samples, classes))
     weights = draw.normal(size=(depth, classes, width)) / np.sqrt(width)
     biases = 0.1 * draw.normal(size=(depth, classes))
     features = np.empty((depth, samples, width))
     for layer in range(depth):
         strength = (1.0 - difficulty) * (3.0 + 4.0 * layer / depth)
-        noise = np.sqrt(0.6) * own + np.sqrt(0.4) * draw.normal(size=own.shape)
+        noise = np.sqrt(0.6) * lasting_noise + np.sqrt(0.4) * draw.normal(size=lasting_noise.shape)
         target = strength[:, None] * np.eye(classes)[labels] + 1.2 * noise
         inverse = np.linalg.pinv(weights[layer])
         free = draw.normal(size=(samples, width))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from exitbench.errors import InputError
-from exitbench.signals.contract import parameters as text
+from exitbench.exit_rule import PASSES
 from exitbench.signals.contract.layer import INPUTS
+from exitbench.signals.contract.parameters import NAME, TYPES, parameters
 from exitbench.signals.contract.signal import Continuous, ExitSignal, Integers, Reference
-from exitbench.signals.contract.stepping import PASSES
 
 
 def validate(signal: type[ExitSignal]) -> None:
@@ -25,7 +25,7 @@ def validate(signal: type[ExitSignal]) -> None:
 
 def _class_variables(signal: type[ExitSignal]) -> str:
     """What is wrong with the class variables, or an empty text."""
-    wanted: dict[str, tuple[Callable[[Any], bool], str]] = {
+    declarations: dict[str, tuple[Callable[[Any], bool], str]] = {
         "name": (_is_name, "lower-case words joined by hyphens, such as 'my-signal'"),
         "title": (lambda title: isinstance(title, str) and bool(title.strip()), "the name to print in tables"),
         "reference": (lambda reference: isinstance(reference, Reference), "Reference(paper, year, link)"),
@@ -37,45 +37,47 @@ def _class_variables(signal: type[ExitSignal]) -> str:
         ),
         "exceptions": (_are_reasons, "a mapping from the name of a check to the reason for breaking it"),
     }
-    for name, (is_right, expected) in wanted.items():
-        found = getattr(signal, name, None)
-        if not is_right(found):
-            return f"{name} must be {expected}, found {found!r}"
+    for name, (is_right, expected) in declarations.items():
+        declared = getattr(signal, name, None)
+        if not is_right(declared):
+            return f"{name} must be {expected}, found {declared!r}"
     return ""
 
 
-def _is_name(found: Any) -> bool:
-    return isinstance(found, str) and text.NAME.fullmatch(found) is not None
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and NAME.fullmatch(name) is not None
 
 
-def _are_inputs(found: Any) -> bool:
-    return isinstance(found, Set) and found <= set(INPUTS)
+def _are_inputs(inputs: Any) -> bool:
+    return isinstance(inputs, Set) and inputs <= set(INPUTS)
 
 
-def _are_reasons(found: Any) -> bool:
-    return isinstance(found, Mapping) and all(isinstance(why, str) and why.strip() for why in found.values())
+def _are_reasons(exceptions: Any) -> bool:
+    return isinstance(exceptions, Mapping) and all(
+        isinstance(reason, str) and reason.strip() for reason in exceptions.values()
+    )
 
 
 def _fields(signal: type[ExitSignal]) -> str:
     """What is wrong with the parameters, or an empty text."""
-    made_by = vars(signal).get("__dataclass_params__")
-    if made_by is None or not made_by.frozen:
+    dataclass_options = vars(signal).get("__dataclass_params__")
+    if dataclass_options is None or not dataclass_options.frozen:
         return "put @dataclass(frozen=True) above it, so that its parameters become fields"
     types = typing.get_type_hints(signal)
     for field in dataclasses.fields(signal):
         if field.metadata.get("learned"):
             continue
-        found = types[field.name]
-        if found not in text.TYPES:
-            return f"parameter {field.name} must be annotated int, float, bool or str, found {found}"
+        annotation = types[field.name]
+        if annotation not in TYPES:
+            return f"parameter {field.name} must be annotated int, float, bool or str, found {annotation}"
         if field.default is dataclasses.MISSING:
-            return f"parameter {field.name} needs a default: write {field.name}: {found.__name__} = parameter(...)"
-    for one in text.parameters(signal):
-        for value in (*one.grid, *one.choices):
+            return f"parameter {field.name} needs a default: write {field.name}: {annotation.__name__} = parameter(...)"
+    for parameter in parameters(signal):
+        for value in (*parameter.grid, *parameter.choices):
             try:
-                one.checked(signal.name, value)
+                parameter.checked(signal.name, value)
             except InputError as error:
-                return f"the grid or choices of {one.name} hold a value that is not allowed: {error}"
+                return f"the grid or choices of {parameter.name} hold a value that is not allowed: {error}"
     return ""
 
 

@@ -1,18 +1,17 @@
-"""What one layer of a network says about some samples, as a signal is given it."""
+"""One layer of a network on some samples, as a signal is given it."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, Protocol
+from collections.abc import Collection
+from dataclasses import InitVar, dataclass, field
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from exitbench.signals.contract.logit_quantities import LogitReadings
+from exitbench.head_algebra import Head
+from exitbench.signals.contract.logit_quantities import LogitQuantities
 
 Input = Literal["logits", "features", "offset_norm", "head", "ids"]
 """What a signal may declare to read."""
@@ -26,35 +25,13 @@ State = Any
 tuple, list or dict of tensors, each with the samples on its first axis."""
 
 
-class Head(Protocol):
-    """One layer's linear classifier, with the algebra that NSP and CAP need, all in float64.
-
-    ``weight`` [classes, width]; ``bias`` [classes]; ``gram_inverse`` [classes, classes] is the
-    pseudo-inverse of ``W W^T``; ``offset`` [width] is ``pinv(W) b``; ``rank`` is the one rank decision
-    behind them. ``centered`` is the same algebra after the class mean is taken from W's rows and b.
-    """
-
-    @property
-    def weight(self) -> Tensor: ...
-    @property
-    def bias(self) -> Tensor: ...
-    @property
-    def gram_inverse(self) -> Tensor: ...
-    @property
-    def offset(self) -> Tensor: ...
-    @property
-    def rank(self) -> int: ...
-    @property
-    def centered(self) -> Head: ...
-
-
 @dataclass(frozen=True)
-class Layer:
-    """What one layer says about some samples; ``index`` counts from 1, ``depth`` is the last layer.
+class Layer(LogitQuantities):
+    """One layer's outputs for some samples; ``index`` counts from 1, ``depth`` is the last layer.
 
     ``logits`` [samples, classes] float32; ``ids`` [samples] int64; ``features`` [samples, width],
     ``offset_norm`` [samples] and ``head`` are ``None`` where they were not collected or not asked for.
-    The derived quantities below are computed once, in float64, and shared by all signals.
+    What :class:`LogitQuantities` derives from the logits is computed once, in float64, and shared by all signals.
     """
 
     index: int
@@ -65,55 +42,16 @@ class Layer:
     features: Tensor | None = None
     offset_norm: Tensor | None = None
     head: Head | None = None
+    shared: InitVar[dict[object, Tensor] | None] = None
+    derived: dict[object, Tensor] = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def readings(self) -> LogitReadings:
-        """The shared derived quantities; views made by :meth:`only` hold the same object."""
-        return LogitReadings(self.logits)
+    def __post_init__(self, shared: dict[object, Tensor] | None) -> None:
+        # Nothing is shared unless asked for: a replaced tensor must not meet what was derived from the old one.
+        object.__setattr__(self, "derived", {} if shared is None else shared)
 
     @property
     def samples(self) -> int:
         return int(self.logits.shape[0])
-
-    @property
-    def logits64(self) -> Tensor:
-        """The logits in float64, [samples, classes]."""
-        return self.readings.logits64
-
-    @property
-    def log_probabilities(self) -> Tensor:
-        """Log-softmax of the logits in float64, [samples, classes], precise also where a probability is almost 1."""
-        return self.readings.log_probabilities
-
-    @property
-    def probabilities(self) -> Tensor:
-        """Softmax of the logits in float64, [samples, classes]."""
-        return self.readings.probabilities
-
-    @property
-    def entropy(self) -> Tensor:
-        """Entropy of the softmax in nats, [samples] float64."""
-        return self.readings.entropy
-
-    @property
-    def energy(self) -> Tensor:
-        """Energy of the logits at temperature 1, ``-logsumexp(l)``, [samples] float64."""
-        return self.readings.energy
-
-    @property
-    def prediction(self) -> Tensor:
-        """The class with the largest logit, [samples] int64; the first one on a tie."""
-        return self.readings.prediction
-
-    def once(self, key: object, make: Callable[[], Tensor]) -> Tensor:
-        """What ``make`` returns, computed once for all signals that ask for ``key`` at this layer.
-
-        The key must tell everything apart that the value depends on besides this layer's own tensors.
-        """
-        derived = self.readings.derived
-        if key not in derived:
-            derived[key] = make()
-        return derived[key]
 
     def no_score(self) -> Tensor:
         """A NaN for every sample, [samples] float64: what a layer without a score returns."""
@@ -132,11 +70,12 @@ class Layer:
     def only(self, inputs: Collection[Input]) -> Layer:
         """A view that hides the features, offset norms and head unless ``inputs`` names them.
 
-        Ids and logits stay, and what was derived from the logits stays shared with this layer.
+        Ids and logits stay, and what was or will be derived is shared with this layer.
         """
-        _ = self.readings  # made before the copy, so that the copy holds the same one
-        view = copy.copy(self)
-        for optional in ("features", "offset_norm", "head"):
-            if optional not in inputs:
-                object.__setattr__(view, optional, None)
-        return view
+        return dataclasses.replace(
+            self,
+            features=self.features if "features" in inputs else None,
+            offset_norm=self.offset_norm if "offset_norm" in inputs else None,
+            head=self.head if "head" in inputs else None,
+            shared=self.derived,
+        )

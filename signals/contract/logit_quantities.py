@@ -1,8 +1,8 @@
-"""What several signals want to know about the same logits, computed once for all of them."""
+"""What several signals read of the same logits, computed once for all of them."""
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -11,36 +11,56 @@ FEW_CLASSES = 3
 """Up to here the order of a sum over classes is the same in every memory layout."""
 
 
-class LogitReadings:
-    """Quantities derived from the logits [samples, classes] of one layer: each computed at most once, in float64.
+class LogitQuantities:
+    """Quantities derived from the ``logits`` [samples, classes] of one layer: each computed at most once, in float64.
+
+    They are kept in ``derived``, which all views of a layer share, beside what signals keep there by :meth:`once`.
 
     With few classes and many samples the numbers lie class by class in memory: sums and maxima over two neighbours
     would take most of the time of a replay; over two long columns they take almost none. No value depends on it.
     """
 
-    def __init__(self, logits: Tensor) -> None:
-        self.logits = logits
-        self.derived: dict[object, Tensor] = {}
+    logits: Tensor
+    derived: dict[object, Tensor]
 
-    @cached_property
+    def once(self, key: object, make: Callable[[], Tensor]) -> Tensor:
+        """What ``make`` returns, computed once for all signals that ask for ``key`` at this layer.
+
+        The key must tell everything apart that the value depends on besides this layer's own tensors.
+        """
+        derived = self.derived
+        if key not in derived:
+            derived[key] = make()
+        return derived[key]
+
+    @property
     def logits64(self) -> Tensor:
+        """The logits in float64, [samples, classes]."""
+        return self.once(("logits", "float64"), self._logits64)
+
+    def _logits64(self) -> Tensor:
         samples, classes = self.logits.shape
         if samples == 1 or classes > FEW_CLASSES:
             return self.logits.double()
         columns = torch.empty((classes, samples), dtype=torch.float64, device=self.logits.device)
         return columns.copy_(self.logits.T).T
 
-    @cached_property
+    @property
     def _largest(self) -> Tensor:
-        return self.logits64.amax(dim=1, keepdim=True)
+        """The largest logit, [samples, 1]."""
+        return self.once(("logits", "largest"), lambda: self.logits64.amax(dim=1, keepdim=True))
 
-    @cached_property
+    @property
     def _shifted(self) -> Tensor:
-        return self.logits64 - self._largest
+        """The logits minus the largest one, [samples, classes]."""
+        return self.once(("logits", "shifted"), lambda: self.logits64 - self._largest)
 
-    @cached_property
+    @property
     def _log_total(self) -> Tensor:
         """The logarithm of the sum over classes of exp(logit - largest logit), [samples, 1]."""
+        return self.once(("logits", "log total"), self._log1p_of_other_classes)
+
+    def _log1p_of_other_classes(self) -> Tensor:
         # The library's log-softmax adds exp(-30) to 1 before it takes the logarithm and loses most of it there;
         # log1p over the other classes keeps the full precision of a confident answer.
         shifted = self._shifted
@@ -50,22 +70,27 @@ class LogitReadings:
             others = shifted.exp().scatter(1, self.prediction[:, None], 0.0).sum(dim=1, keepdim=True)
         return torch.log1p(others)
 
-    @cached_property
+    @property
     def log_probabilities(self) -> Tensor:
-        return self._shifted - self._log_total
+        """Log-softmax of the logits in float64, [samples, classes], precise also where a probability is almost 1."""
+        return self.once(("logits", "log probabilities"), lambda: self._shifted - self._log_total)
 
-    @cached_property
+    @property
     def probabilities(self) -> Tensor:
-        return self.log_probabilities.exp()
+        """Softmax of the logits in float64, [samples, classes]."""
+        return self.once(("logits", "probabilities"), lambda: torch.exp(self.log_probabilities))
 
-    @cached_property
+    @property
     def entropy(self) -> Tensor:
-        return -(self.probabilities * self.log_probabilities).sum(dim=1)
+        """Entropy of the softmax in nats, [samples] float64."""
+        return self.once(("logits", "entropy"), lambda: -(self.probabilities * self.log_probabilities).sum(dim=1))
 
-    @cached_property
+    @property
     def energy(self) -> Tensor:
-        return -(self._largest + self._log_total)[:, 0]
+        """Energy of the logits at temperature 1, ``-logsumexp(l)``, [samples] float64."""
+        return self.once(("logits", "energy"), lambda: -(self._largest + self._log_total)[:, 0])
 
-    @cached_property
+    @property
     def prediction(self) -> Tensor:
-        return self.logits.argmax(dim=1)
+        """The class with the largest logit, [samples] int64; the first one on a tie."""
+        return self.once(("logits", "prediction"), lambda: self.logits.argmax(dim=1))

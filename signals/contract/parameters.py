@@ -1,7 +1,7 @@
 """The parameters of a signal: declared as typed fields, read from text, written as text.
 
 A parameter is a dataclass field made by :func:`parameter`, which names its grid and its bounds; its annotation is its
-type. A value that ``fit`` finds is a field made by :func:`learned`.
+type. A value that ``fit`` learns is a field made by :func:`learned`.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Parameter:
         """``value`` as the declared type, or an InputError that says what is allowed."""
         typed = self._typed(value)
         if typed is None or not self._within(typed):
-            found = value_text(value) if isinstance(value, bool | int | float | str) else repr(value)
-            near = did_you_mean(found, (value_text(choice) for choice in self.choices))
-            raise InputError(f"signal {signal}: {self.name} must be {self.allowed}, found {found!r}.{near}")
+            written = value_text(value) if isinstance(value, bool | int | float | str) else repr(value)
+            near = did_you_mean(written, (value_text(choice) for choice in self.choices))
+            raise InputError(f"signal {signal}: {self.name} must be {self.allowed}, found {written!r}.{near}")
         return typed
 
     def _typed(self, value: Any) -> Any:
@@ -91,15 +91,15 @@ class Parameter:
         )
 
 
-_known_parameters: WeakKeyDictionary[type, tuple[Parameter, ...]] = WeakKeyDictionary()
+_parameters_by_class: WeakKeyDictionary[type, tuple[Parameter, ...]] = WeakKeyDictionary()
 """A run asks hundreds of times for the same classes, and reading annotations is slow."""
 
 
 def parameters(signal: type[Any]) -> tuple[Parameter, ...]:
     """The parameters of a signal class, in the order they are written; learned values are none of them."""
-    if signal not in _known_parameters:
-        _known_parameters[signal] = _read_parameters(signal)
-    return _known_parameters[signal]
+    if signal not in _parameters_by_class:
+        _parameters_by_class[signal] = _read_parameters(signal)
+    return _parameters_by_class[signal]
 
 
 def _read_parameters(signal: type[Any]) -> tuple[Parameter, ...]:
@@ -139,14 +139,17 @@ def value_text(value: bool | float | str) -> str:
 
 def parameters_text(signal: Any) -> str:
     """Every parameter of a signal with its value, comma-separated."""
-    return ",".join(f"{one.name}={value_text(getattr(signal, one.name))}" for one in parameters(type(signal)))
+    names = (parameter.name for parameter in parameters(type(signal)))
+    return ",".join(f"{name}={value_text(getattr(signal, name))}" for name in names)
 
 
 def signal_text(signal: Any) -> str:
     """The shortest text of a signal: the parameters that differ from their defaults, in declared order."""
-    values = ((one, getattr(signal, one.name)) for one in parameters(type(signal)))
-    set_here = ",".join(f"{one.name}={value_text(value)}" for one, value in values if value != one.default)
-    return f"{signal.name}[{set_here}]" if set_here else signal.name
+    values = ((parameter, getattr(signal, parameter.name)) for parameter in parameters(type(signal)))
+    changed = ",".join(
+        f"{parameter.name}={value_text(value)}" for parameter, value in values if value != parameter.default
+    )
+    return f"{signal.name}[{changed}]" if changed else signal.name
 
 
 def parameter(
@@ -176,5 +179,5 @@ def parameter(
 
 
 def learned() -> Any:
-    """A value that :meth:`ExitSignal.fit` finds; ``None`` before. It is kept as JSON, so: numbers, text, tuples."""
+    """A value that :meth:`ExitSignal.fit` learns; ``None`` before. It is kept as JSON, so: numbers, text, tuples."""
     return field(default=None, metadata={"learned": True})

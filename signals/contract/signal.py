@@ -4,7 +4,7 @@ A signal is a frozen dataclass in a file of its own. Its parameters are its fiel
 are class variables; what it does is :meth:`ExitSignal.score` (no memory) or :meth:`ExitSignal.step`
 (memory from layer to layer). Layers come in order, so a signal cannot look ahead, and the samples
 are independent of each other, so one implementation serves the replay of a whole cache, live
-inference with one sample, and live batches that shrink as samples leave.
+inference with one sample, and live batches that shrink as samples exit.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
 from exitbench.errors import InputError
+from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.parameters import learned_fields, parameters, parameters_text, signal_text
-
-Direction = Literal["<", "<=", ">", ">="]
-"""A sample exits when its score stands in this relation to the threshold."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,8 @@ class ExitSignal:
     exceptions: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
-        for item in parameters(type(self)):
-            object.__setattr__(self, item.name, item.checked(self.name, getattr(self, item.name)))
+        for parameter in parameters(type(self)):
+            object.__setattr__(self, parameter.name, parameter.checked(self.name, getattr(self, parameter.name)))
 
     @property
     def text(self) -> str:
@@ -131,7 +129,7 @@ class ExitSignal:
         """Name, parameters and learned values as plain JSON values; floats survive exactly."""
         return {
             "name": self.name,
-            "parameters": {item.name: getattr(self, item.name) for item in parameters(type(self))},
+            "parameters": {parameter.name: getattr(self, parameter.name) for parameter in parameters(type(self))},
             "learned": {name: plain(self.name, getattr(self, name)) for name in learned_fields(type(self))},
         }
 
@@ -140,26 +138,26 @@ class ExitSignal:
         """The signal that :meth:`to_json` described; an InputError where the description does not fit the class."""
         if stored.get("name") != cls.name:
             raise InputError(f"expected a stored signal {cls.name!r}, found {stored.get('name')!r}")
-        given: dict[str, Any] = {}
+        values_by_field: dict[str, Any] = {}
         for part in ("parameters", "learned"):
             values = stored.get(part, {})
             if not isinstance(values, Mapping):
                 raise InputError(f"stored signal {cls.name}: {part} must be a JSON object, found {values!r}")
-            given |= frozen(values)
-        known = {field.name for field in dataclasses.fields(cls)}
-        if surplus := sorted(set(given) - known):
+            values_by_field |= frozen(values)
+        fields = {field.name for field in dataclasses.fields(cls)}
+        if surplus := sorted(set(values_by_field) - fields):
             raise InputError(
-                f"stored signal {cls.name}: unknown {', '.join(surplus)}; known: {', '.join(sorted(known))}"
+                f"stored signal {cls.name}: unknown {', '.join(surplus)}; known: {', '.join(sorted(fields))}"
             )
-        return cls(**given)
+        return cls(**values_by_field)
 
 
 def plain(signal: str, value: Any) -> Any:
     """A learned value as JSON has it: tuples become lists, all else must be a finite number, text or None."""
     if isinstance(value, tuple | list):
-        return [plain(signal, one) for one in value]
+        return [plain(signal, item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): plain(signal, one) for key, one in value.items()}
+        return {str(key): plain(signal, item) for key, item in value.items()}
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise InputError(
@@ -170,7 +168,7 @@ def plain(signal: str, value: Any) -> Any:
 def frozen(value: Any) -> Any:
     """A JSON value with its lists as tuples, as a frozen signal keeps them."""
     if isinstance(value, list):
-        return tuple(frozen(one) for one in value)
+        return tuple(frozen(item) for item in value)
     if isinstance(value, Mapping):
-        return {key: frozen(one) for key, one in value.items()}
+        return {key: frozen(item) for key, item in value.items()}
     return value

@@ -1,4 +1,4 @@
-"""Driving a signal over the layers of a network, and the plain form of the exit rule.
+"""Driving a signal over the layers of a network.
 
 Everything that scores (the replay of a cache, live inference, the conformance checks) goes through
 :func:`validated_score`, so that a signal that returns the wrong shape or a NaN is named at once instead
@@ -6,7 +6,6 @@ of spoiling a ranking silently.
 """
 
 import math
-import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,23 +14,21 @@ from torch import Tensor
 
 from exitbench.errors import InputError
 from exitbench.signals.contract.layer import Layer, State
-from exitbench.signals.contract.signal import Direction, ExitSignal
-
-PASSES = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-"""The comparison of score with threshold behind each direction."""
+from exitbench.signals.contract.signal import ExitSignal
 
 
-def validated_score(signal: ExitSignal, layer: Layer, score: Any) -> Tensor:
+def validated_score(signal: ExitSignal, layer: Layer, score: Any, *, first_row: int = 0) -> Tensor:
     """``score`` itself if it is what the contract asks for at this layer, else an InputError.
 
     The contract: a tensor [samples] of float64, finite from ``first_scored_layer`` on and all NaN before. A NaN has no
-    place in a ranking, and no threshold parts an infinite score from its neighbours.
+    place in a ranking, and no threshold parts an infinite score from its neighbours. An error names the sample by its
+    row, counted from ``first_row``: where the layer is a block of a cache, the row at which the block begins.
     """
     if not isinstance(score, Tensor):
         raise InputError(f"{_where(signal, layer)}: expected a tensor of scores, found {type(score).__name__}")
     if score.dtype != torch.float64 or score.shape != (layer.samples,):
-        found = f"{str(score.dtype).removeprefix('torch.')} {list(score.shape)}"
-        raise InputError(f"{_where(signal, layer)}: expected scores float64 [{layer.samples}], found {found}")
+        returned = f"{str(score.dtype).removeprefix('torch.')} {list(score.shape)}"
+        raise InputError(f"{_where(signal, layer)}: expected scores float64 [{layer.samples}], found {returned}")
     if layer.index < signal.first_scored_layer:
         if not bool(score.isnan().all()):
             first = signal.first_scored_layer
@@ -39,9 +36,10 @@ def validated_score(signal: ExitSignal, layer: Layer, score: Any) -> Tensor:
     elif not math.isfinite(float(score.sum())) and not bool(score.isfinite().all()):
         # One sum, since this stands in every live step; only a sum that is not finite is looked into.
         row = int(score.isfinite().logical_not().nonzero()[0])
-        sample = f"row {row} (id {int(layer.ids[row])})"
-        found = f"found {float(score[row])}"
-        raise InputError(f"{_where(signal, layer)}: expected a finite score for {sample}, {found}")
+        raise InputError(
+            f"{_where(signal, layer)}: expected a finite score for row {first_row + row} "
+            f"(id {int(layer.ids[row])}), found {float(score[row])}"
+        )
     return score
 
 
@@ -71,34 +69,16 @@ def score_layers(signal: ExitSignal, layers: Iterable[Layer]) -> Tensor:
 
 
 def take_state(state: State, rows: Tensor) -> State:
-    """A signal's state for the samples at ``rows`` (an index or a mask) only, as when the others have left."""
+    """A signal's state for the samples at ``rows`` (an index or a mask) only, as when the others have exited."""
     if state is None:
         return None
     if isinstance(state, Tensor):
         return state[rows]
     if isinstance(state, dict):
-        return {key: take_state(one, rows) for key, one in state.items()}
+        return {key: take_state(part, rows) for key, part in state.items()}
     if isinstance(state, tuple | list):
-        return type(state)(take_state(one, rows) for one in state)
+        return type(state)(take_state(part, rows) for part in state)
     raise InputError(
         f"a signal's state must be tensors, or a tuple, list or dict of them, with the samples first; "
         f"found {type(state).__name__}"
     )
-
-
-def exits(scores: Tensor, direction: Direction, first_exit_layer: int, threshold: float) -> Tensor:
-    """The layer at which each sample leaves, [samples] int64, from its scores [layers - 1, samples].
-
-    The rule as it is written: the first permitted internal layer whose score passes the threshold, else
-    the last one. A NaN never passes.
-
-    >>> exits(torch.tensor([[0.9, 0.2], [0.1, 0.8]]), "<", 1, 0.5).tolist()
-    [2, 1]
-    >>> exits(torch.tensor([[0.9, 0.2], [0.1, 0.8]]), "<", 2, 0.5).tolist()
-    [2, 3]
-    """
-    internal, samples = scores.shape
-    leaves = torch.full((samples,), internal + 1, dtype=torch.int64, device=scores.device)
-    for layer in range(internal, first_exit_layer - 1, -1):
-        leaves[PASSES[direction](scores[layer - 1], threshold)] = layer
-    return leaves

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from exitbench.signals.contract import parameters as text
 from exitbench.signals.contract.layer import INPUTS
+from exitbench.signals.contract.parameters import Parameter, parameters, value_text
 from exitbench.signals.registry.registry import Registry
 
 
@@ -20,18 +20,18 @@ def describe(registry: Registry) -> list[dict[str, Any]]:
                 "key": name,
                 "title": signal.title,
                 "direction": signal.exits_when,
-                "inputs": [one for one in INPUTS if one in signal.inputs],
+                "inputs": [name for name in INPUTS if name in signal.inputs],
                 "parameters": [
                     {
-                        "name": one.name,
-                        "type": one.type.__name__,
-                        "default": one.default,
-                        "grid": list(one.grid),
-                        "choices": list(one.choices),
-                        "help": one.help,
-                        "text": parameter_text(one),
+                        "name": parameter.name,
+                        "type": parameter.type.__name__,
+                        "default": parameter.default,
+                        "grid": list(parameter.grid),
+                        "choices": list(parameter.choices),
+                        "help": parameter.help,
+                        "text": parameter_text(parameter),
                     }
-                    for one in text.parameters(signal)
+                    for parameter in parameters(signal)
                 ],
                 "thresholds": str(signal.thresholds),
                 "first_exit_layer": signal().first_exit_layer,
@@ -47,11 +47,11 @@ def describe(registry: Registry) -> list[dict[str, Any]]:
     return described
 
 
-def parameter_text(one: text.Parameter) -> str:
+def parameter_text(parameter: Parameter) -> str:
     """A parameter at its default, with the values that it is usually tried at.
 
-    >>> parameter_text(text.Parameter("alpha", float, 1.0, (0.1, 1.0), (), 0, None, ""))
+    >>> parameter_text(Parameter("alpha", float, 1.0, (0.1, 1.0), (), 0, None, ""))
     'alpha=1 (0.1|1)'
     """
-    tried = "|".join(text.value_text(value) for value in one.choices or one.grid)
-    return f"{one.name}={text.value_text(one.default)}" + (f" ({tried})" if tried else "")
+    tried = "|".join(value_text(value) for value in parameter.choices or parameter.grid)
+    return f"{parameter.name}={value_text(parameter.default)}" + (f" ({tried})" if tried else "")

@@ -1,4 +1,4 @@
-"""The registry: signals by name, made from their text form or from JSON; errors name the nearest known ones."""
+"""The registry: signals by name, made from their text form or from JSON; an error names the nearest signals."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,14 +10,14 @@ from exitbench.signals.registry import text_form
 
 
 class Broken(NamedTuple):
-    """A place that should have given signals and did not: a file or entry point, and its error in one line."""
+    """A file or entry point that should define signals and does not load, with its error in one line."""
 
     path: str
     error: str
 
 
 class Registry:
-    """The signals that were found, by name.
+    """The signals that were loaded, by name.
 
     >>> from exitbench.signals.registry.discovery import load_registry
     >>> registry = load_registry()
@@ -50,21 +50,21 @@ class Registry:
         """The class of a signal; an InputError with the nearest names where there is none."""
         if name in self.signals:
             return self.signals[name]
-        unread = "".join(f" Not loaded: {one.path} ({one.error})." for one in self.broken)
-        known = ", ".join(sorted(self.signals))
-        raise InputError(f"unknown signal {name!r}.{did_you_mean(name.lower(), self.signals)} Known: {known}.{unread}")
+        broken = "".join(f" Not loaded: {source.path} ({source.error})." for source in self.broken)
+        names = ", ".join(sorted(self.signals))
+        raise InputError(f"unknown signal {name!r}.{did_you_mean(name.lower(), self.signals)} Known: {names}.{broken}")
 
     def expand(self, written: str) -> list[ExitSignal]:
         """One signal for each point of a grid such as ``cap[alpha=0.1|1]``, in the order written."""
-        name, given = text_form.parse(written)
-        return list(text_form.expand(self.get(name), given))
+        name, values = text_form.parse(written)
+        return list(text_form.expand(self.get(name), values))
 
     def make(self, written: str) -> ExitSignal:
         """The one signal that a text such as ``cap[alpha=0.1]`` stands for."""
-        made = self.expand(written)
-        if len(made) != 1:
-            raise InputError(f"expected one signal, found a grid of {len(made)}: {written}")
-        return made[0]
+        signals = self.expand(written)
+        if len(signals) != 1:
+            raise InputError(f"expected one signal, found a grid of {len(signals)}: {written}")
+        return signals[0]
 
     def from_json(self, stored: Mapping[str, Any]) -> ExitSignal:
         """The signal that ``to_json`` described, with what it had learned."""

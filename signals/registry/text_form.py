@@ -39,29 +39,29 @@ def parse(written: str) -> tuple[str, dict[str, list[str]]]:
         raise InputError(f"cannot read the signal {written!r}: {SHAPE}")
     if not bracket:
         return name, {}
-    given: dict[str, list[str]] = {}
+    values_by_parameter: dict[str, list[str]] = {}
     for part in rest[:-1].split(","):
         key, equals, values = (piece.strip() for piece in part.partition("="))
         listed = [value.strip() for value in values.split("|")]
         if not equals or not key or not all(listed) or "=" in values:
             raise InputError(f"cannot read {part.strip()!r} in the signal {written!r}: {SHAPE}")
-        if key in given:
+        if key in values_by_parameter:
             raise InputError(f"the signal {written!r} sets {key} twice; write a grid as {key}=A|B")
-        given[key] = listed
-    return name, given
+        values_by_parameter[key] = listed
+    return name, values_by_parameter
 
 
-def expand(signal: type[S], given: Mapping[str, Iterable[str]]) -> list[S]:
-    """One instance for each combination of the values given, the last parameter changing fastest."""
-    known = {one.name: one for one in parameters(signal)}
-    listed = "; ".join(f"{one.name} ({one.allowed})" for one in known.values()) or "none"
+def expand(signal: type[S], values_by_parameter: Mapping[str, Iterable[str]]) -> list[S]:
+    """One instance for each combination of the values, the last parameter changing fastest."""
+    declared = {parameter.name: parameter for parameter in parameters(signal)}
+    listed = "; ".join(f"{parameter.name} ({parameter.allowed})" for parameter in declared.values()) or "none"
     grids: dict[str, list[Any]] = {}
-    for key, written in given.items():
-        if key not in known:
-            near = did_you_mean(key, known)
+    for key, written in values_by_parameter.items():
+        if key not in declared:
+            near = did_you_mean(key, declared)
             raise InputError(f"signal {signal.name} has no parameter {key!r}.{near} Its parameters: {listed}.")
         try:
-            values = [known[key].read(signal.name, value) for value in written]
+            values = [declared[key].read(signal.name, value) for value in written]
         except InputError as error:
             raise InputError(f"{error} Its parameters: {listed}.") from error
         if len(set(values)) < len(values):

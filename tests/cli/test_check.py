@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from exitbench.benchmarks.statistics.delong import dis_estimate
 from exitbench.benchmarks.suites.suite_file import load_suite
 from exitbench.cache import Cache, CacheWriter
 from exitbench.places import BASELINES
+from exitbench.signals import ExitSignal
 from exitbench.signals.cap import CAP
 from exitbench.signals.deebert import DeeBERT
 from exitbench.signals.e_lang import energy
@@ -79,10 +81,10 @@ def test_the_committed_fixtures_give_the_committed_numbers(suite: str, capsys: p
 def test_other_last_digits_move_none_of_the_committed_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = exitbench.benchmarks.scoring.score_cache.validated_score
 
-    def other_processor(*given: object) -> torch.Tensor:
+    def other_processor(signal: ExitSignal, *arguments: Any, **options: Any) -> torch.Tensor:
         """The score with its twelfth digit changed; equal scores stay equal, as on any processor."""
-        score = exact(*given)  # type: ignore[arg-type]
-        return score * (1 + 1e-12 * torch.sin(1e9 * score)) if given[0].name != "pabee" else score  # type: ignore[attr-defined]
+        score = exact(signal, *arguments, **options)
+        return score * (1 + 1e-12 * torch.sin(1e9 * score)) if signal.name != "pabee" else score
 
     monkeypatch.setattr(exitbench.benchmarks.scoring.score_cache, "validated_score", other_processor)
     outcome = check_suite(load_suite("smoke"), BASELINES / "smoke.csv")

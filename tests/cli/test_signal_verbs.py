@@ -11,7 +11,7 @@ import pytest
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.cli.app import main
 from exitbench.signals import load_registry, score_layers, signals_in
-from exitbench.signals.conformance.checks import run_checks
+from exitbench.signals.conformance import run_checks
 
 ROOT = Path(__file__).parents[2]
 

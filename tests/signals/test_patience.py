@@ -1,4 +1,4 @@
-"""Patience as a window leaves exactly where the published counters leave, for every patience and threshold."""
+"""Patience as a window exits exactly where the published counters exit, for every patience and threshold."""
 
 import math
 from collections.abc import Callable
@@ -26,21 +26,21 @@ FEW_LOGITS = arrays(
 
 
 def counter_exits(values: np.ndarray, patience: int, tau: float, first_value_at: int) -> list[int]:
-    """The published loop: count layers in a row whose value is below tau; leave when the count reaches the patience.
+    """The published loop: count layers in a row whose value is below tau; exit when the count reaches the patience.
 
     ``values`` [internal layers, samples]; rows before layer ``first_value_at`` hold nothing yet.
     """
     internal, samples = values.shape
-    left = []
+    exit_layers = []
     for sample in range(samples):
-        counter, leaves = 0, internal + 1
+        counter, exit_layer = 0, internal + 1
         for layer in range(first_value_at, internal + 1):
             counter = counter + 1 if values[layer - 1, sample] < tau else 0
             if counter == patience:
-                leaves = layer
+                exit_layer = layer
                 break
-        left.append(leaves)
-    return left
+        exit_layers.append(exit_layer)
+    return exit_layers
 
 
 def every_threshold(values: np.ndarray) -> list[float]:
@@ -55,7 +55,7 @@ def assert_window_is_counter(make: Callable[[int], FPABEE | PCEE], layers: list,
     depth = len(layers)
     for patience in range(1, depth + 1):
         signal = make(patience)
-        scores = score_layers(signal, layers)
+        scores = score_layers(signal, layers).numpy()
         for tau in every_threshold(values):
             expected = counter_exits(values, patience, tau, first_value_at)
             assert exits(scores, signal.exits_when, signal.first_exit_layer, tau).tolist() == expected, (patience, tau)
@@ -63,19 +63,19 @@ def assert_window_is_counter(make: Callable[[int], FPABEE | PCEE], layers: list,
 
 @settings(max_examples=25, deadline=None)
 @given(logits=FEW_LOGITS)
-def test_pcee_leaves_where_its_counter_leaves(layers_of, logits: np.ndarray) -> None:
+def test_pcee_exits_where_its_counter_exits(layers_of, logits: np.ndarray) -> None:
     assert_window_is_counter(lambda patience: PCEE(patience=patience), layers_of(logits), 1)
 
 
 @settings(max_examples=20, deadline=None)
 @given(logits=FEW_LOGITS, divergence=st.sampled_from(DIVERGENCES))
-def test_f_pabee_leaves_where_its_counter_leaves(layers_of, logits: np.ndarray, divergence: str) -> None:
+def test_f_pabee_exits_where_its_counter_exits(layers_of, logits: np.ndarray, divergence: str) -> None:
     make = lambda patience: FPABEE(divergence=divergence, patience=patience)  # noqa: E731
     assert_window_is_counter(make, layers_of(logits), 2)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_pcee_and_f_pabee_leave_where_their_counters_leave_on_real_looking_answers(
+def test_pcee_and_f_pabee_exit_where_their_counters_exit_on_real_looking_answers(
     layers_of, real_looking, classes: int
 ) -> None:
     layers = layers_of(real_looking(seed=5, samples=7, classes=classes))
@@ -84,39 +84,39 @@ def test_pcee_and_f_pabee_leave_where_their_counters_leave_on_real_looking_answe
 
 
 def pabee_loop(predictions: np.ndarray, patience: int) -> list[int]:
-    """The published loop: count layers that agree with the one before; leave when the count reaches the patience."""
+    """The published loop: count layers that agree with the one before; exit when the count reaches the patience."""
     internal, samples = predictions.shape
-    left = []
+    exit_layers = []
     for sample in range(samples):
-        counter, before, leaves = 0, None, internal + 1
+        counter, before, exit_layer = 0, None, internal + 1
         for layer in range(1, internal + 1):
             answer = predictions[layer - 1, sample]
             counter = counter + 1 if before is not None and answer == before else 0
             before = answer
             if counter == patience:
-                leaves = layer
+                exit_layer = layer
                 break
-        left.append(leaves)
-    return left
+        exit_layers.append(exit_layer)
+    return exit_layers
 
 
 def assert_pabee_is_its_loop(layers: list) -> None:
     predictions = np.stack([layer.logits.numpy().argmax(axis=1) for layer in layers[:-1]])
     signal = PABEE()
-    scores = score_layers(signal, layers)
+    scores = score_layers(signal, layers).numpy()
     for patience in signal.thresholds.values(len(layers)):
-        found = exits(scores, signal.exits_when, signal.first_exit_layer, patience)
-        assert found.tolist() == pabee_loop(predictions, patience), patience
+        exit_layers = exits(scores, signal.exits_when, signal.first_exit_layer, patience)
+        assert exit_layers.tolist() == pabee_loop(predictions, patience), patience
 
 
 @settings(max_examples=60, deadline=None)
 @given(logits=FEW_LOGITS)
-def test_pabee_leaves_where_its_counter_leaves(layers_of, logits: np.ndarray) -> None:
+def test_pabee_exits_where_its_counter_exits(layers_of, logits: np.ndarray) -> None:
     assert_pabee_is_its_loop(layers_of(logits))
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_pabee_leaves_where_its_counter_leaves_on_real_looking_answers(layers_of, real_looking, classes: int) -> None:
+def test_pabee_exits_where_its_counter_exits_on_real_looking_answers(layers_of, real_looking, classes: int) -> None:
     assert_pabee_is_its_loop(layers_of(real_looking(seed=9, samples=200, classes=classes)))
 
 
@@ -194,7 +194,7 @@ def test_first_exit_layers_follow_from_the_patience() -> None:
 
 def test_a_window_that_is_not_full_yet_still_ranks(layers_of, real_looking) -> None:
     layers = layers_of(real_looking(seed=3))
-    six, one = score_layers(PCEE(patience=6), layers), score_layers(PCEE(patience=1), layers)
+    six, single = score_layers(PCEE(patience=6), layers), score_layers(PCEE(patience=1), layers)
     for layer in range(11):
-        expected = one[max(0, layer - 5) : layer + 1].amax(dim=0)
+        expected = single[max(0, layer - 5) : layer + 1].amax(dim=0)
         assert six[layer].tolist() == expected.tolist()

@@ -59,9 +59,9 @@ def test_neighbouring_ids_are_independent() -> None:
 
 def test_the_score_does_not_depend_on_the_logits_or_the_depth() -> None:
     ids = torch.arange(5)
-    one = Random().score(Layer(3, 12, 2, ids, torch.zeros(5, 2)))
+    scores = Random().score(Layer(3, 12, 2, ids, torch.zeros(5, 2)))
     other = Random().score(Layer(3, 6, 4, ids, torch.full((5, 4), torch.nan)))
-    assert torch.equal(one, other)
+    assert torch.equal(scores, other)
 
 
 def test_another_seed_gives_other_numbers_and_not_the_same_ones_to_other_ids() -> None:

@@ -51,8 +51,8 @@ def test_with_two_classes_they_rank_identically_at_every_layer_of_real_looking_a
     expected = rankdata(margins.numpy().clip(max=30), axis=1)
     within = margins.numpy() < 30
     for signal in ALIKE:
-        found = certainty_ranks(signal, layers)
-        assert np.array_equal(found[within], expected[within])
+        ranks = certainty_ranks(signal, layers)
+        assert np.array_equal(ranks[within], expected[within])
 
 
 def test_margins_near_thirty_that_float64_cannot_tell_apart_tie_and_never_swap(layers_of) -> None:

@@ -27,15 +27,15 @@ def test_each_layer_gets_the_temperature_that_minimises_its_likelihood(classes: 
     temperatures = FITTED.fit(data.layers, data.labels).temperatures
     assert temperatures is not None
     assert len(temperatures) == len(data.layers)
-    for layer, found in zip(data.layers, temperatures, strict=True):
+    for layer, temperature in zip(data.layers, temperatures, strict=True):
         logits, labels = layer.logits64.numpy(), data.labels.numpy()
 
         def cost(log_t: float, logits: np.ndarray = logits, labels: np.ndarray = labels) -> float:
             return -float(log_softmax(logits / np.exp(log_t), axis=1)[np.arange(len(labels)), labels].mean())
 
         best = minimize_scalar(cost, bounds=(np.log(0.05), np.log(100)), method="bounded", options={"xatol": 1e-9})
-        assert found == pytest.approx(np.exp(best.x), rel=1e-5)
-        assert cost(np.log(found)) <= best.fun + 1e-12
+        assert temperature == pytest.approx(np.exp(best.x), rel=1e-5)
+        assert cost(np.log(temperature)) <= best.fun + 1e-12
 
 
 def test_a_temperature_that_was_put_in_is_found_again() -> None:
@@ -57,7 +57,7 @@ def test_samples_that_are_all_right_take_the_coldest_temperature_and_all_wrong_t
     assert fitted_temperature(layer_of(logits), torch.tensor([1, 0, 1])) == HOTTEST
 
 
-def test_logits_that_say_nothing_leave_the_temperature_at_one() -> None:
+def test_equal_logits_keep_the_temperature_at_one() -> None:
     assert fitted_temperature(layer_of(np.zeros((4, 3))), torch.tensor([0, 1, 2, 0])) == 1.0
 
 
@@ -66,9 +66,9 @@ def test_the_score_is_the_largest_softmax_at_the_layers_own_temperature() -> Non
     fitted = FITTED.fit(data.layers, data.labels)
     assert fitted.temperatures is not None
     scores = score_layers(fitted, data.layers)
-    for layer, found, temperature in zip(data.internal, scores, fitted.temperatures, strict=False):
+    for layer, score, temperature in zip(data.internal, scores, fitted.temperatures, strict=False):
         expected = softmax(layer.logits64.numpy() / temperature, axis=1).max(axis=1)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(score, expected, rtol=1e-12)
 
 
 def test_without_temperature_the_score_is_the_plain_largest_softmax_and_fitting_changes_nothing() -> None:

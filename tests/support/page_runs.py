@@ -77,7 +77,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from exitbench.signals.contract.signal import Direction, ExitSignal, Input, Layer, Reference
+from exitbench.signals.contract.signal import ExitSignal, Input, Layer, Reference
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from exitbench.cache.format.finite import all_finite
 from exitbench.cache.format.manifest import Manifest, Model, Task
-from exitbench.cache.heads import offset_norms
 from exitbench.errors import InputError
+from exitbench.head_algebra import offset_norms
 
 STORED = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from exitbench.signals import ExitSignal
-    from exitbench.signals.conformance.checks import Outcome
+    from exitbench.signals.conformance import Outcome
 
 
 def command(
@@ -34,16 +34,18 @@ def command(
 
     `exitbench test-signal margin --signals-dir my-signals`
     """
+    from collections import Counter
+
     from rich.console import Console
 
-    from exitbench.signals.conformance.checks import run_checks
+    from exitbench.signals.conformance import run_checks
 
     console = Console()
     failed = 0
     for title, subject in _subjects(signal, signals_dir or []):
         outcomes = run_checks(subject)
         console.print(_table(title, outcomes))
-        count = {status: sum(one.status == status for one in outcomes) for status in ("pass", "exception", "fail")}
+        count = Counter(outcome.status for outcome in outcomes)
         console.print(f"{count['pass']} passed, {count['exception']} declared exceptions, {count['fail']} failed")
         failed += count["fail"]
     if failed:
@@ -59,10 +61,10 @@ def _subjects(signal: str, directories: list[Path]) -> list[tuple[str, ExitSigna
     if signal.endswith(".py"):
         if not Path(signal).is_file():
             raise InputError(f"expected a Python file with a signal, found none at {signal}")
-        return [(found.name, found) for found in signals_in(signal)]
+        return [(signal_class.name, signal_class) for signal_class in signals_in(signal)]
     registry = load(directories)
     if "[" in signal:
-        return [(one.text, one) for one in registry.expand(signal)]
+        return [(setting.text, setting) for setting in registry.expand(signal)]
     return [(signal, registry.get(signal))]
 
 
@@ -75,6 +77,7 @@ def _table(title: str, outcomes: list[Outcome]) -> object:
     table = Table(title=Text(title), title_justify="left", box=None, header_style="bold", pad_edge=False)
     for column in ("check", "result", "detail"):
         table.add_column(column, no_wrap=column != "detail", overflow="fold")
-    for one in outcomes:
-        table.add_row(one.check.replace("_", " "), Text(one.status, style=colours[one.status]), Text(one.detail))
+    for outcome in outcomes:
+        status = Text(outcome.status, style=colours[outcome.status])
+        table.add_row(outcome.check.replace("_", " "), status, Text(outcome.detail))
     return table

@@ -121,7 +121,7 @@ def test_a_signal_sees_only_what_it_declares(path, registry):
 
 
 def test_nan_where_a_score_is_declared_is_refused_with_signal_layer_and_row(path):
-    with pytest.raises(InputError, match=r"not-a-number gives NaN at layer 2, row 41 \(id 41\)"):
+    with pytest.raises(InputError, match=r"not-a-number at layer 2: expected a finite score for row 41 \(id 41\)"):
         score(Cache(path), NotANumber())
 
 

@@ -8,29 +8,28 @@ import pytest
 import torch
 from torch import Tensor
 
+from exitbench.exit_rule import Direction
 from exitbench.signals import ExitSignal, Layer, Reference, State, learned, load_registry, parameter
-from exitbench.signals.conformance.checks import CHECKS, name_of, run_check, run_checks
-from exitbench.signals.conformance.harness import Check, CheckError, points, same
-from exitbench.signals.conformance.synthetic_layers import synthetic_layers
+from exitbench.signals.conformance import CHECKS, Check, CheckError, name_of, run_check, run_checks, synthetic_layers
+from exitbench.signals.conformance.harness import points, same
 from exitbench.signals.contract.layer import Input
-from exitbench.signals.contract.signal import Direction
 from exitbench.signals.f_pabee import FPABEE
 from exitbench.signals.right_tool import RightTool
 
-FOUND = load_registry().signals
+SIGNALS = load_registry().signals
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=name_of)
-@pytest.mark.parametrize("name", sorted(FOUND))
-def test_every_signal_found_conforms(name: str, check: Check) -> None:
-    outcome = run_check(check, FOUND[name])
+@pytest.mark.parametrize("name", sorted(SIGNALS))
+def test_every_signal_conforms(name: str, check: Check) -> None:
+    outcome = run_check(check, SIGNALS[name])
     assert outcome.status != "fail", outcome.detail
 
 
-def test_random_alone_among_the_signals_found_needs_an_exception() -> None:
-    assert {name for name, signal in FOUND.items() if signal.exceptions} == {"random"}
+def test_random_alone_needs_an_exception() -> None:
+    assert {name for name, signal in SIGNALS.items() if signal.exceptions} == {"random"}
     (check,) = (check for check in CHECKS if name_of(check) == "direction_agrees_with_accuracy")
-    outcome = run_check(check, FOUND["random"])
+    outcome = run_check(check, SIGNALS["random"])
     assert (outcome.status, outcome.detail) == ("exception", "a baseline that knows nothing about the sample")
 
 
@@ -88,9 +87,9 @@ class Remembers(Sound):
 
     def score(self, layer: Layer) -> Tensor:
         margin = super().score(layer)
-        ids = [int(one) for one in layer.ids]
-        self.seen.update({(one, layer.index): float(value) for one, value in zip(ids, margin, strict=True)})
-        ahead = [self.seen.get((one, layer.index + 1), 0.0) for one in ids]
+        ids = layer.ids.tolist()
+        self.seen.update({(sample, layer.index): float(value) for sample, value in zip(ids, margin, strict=True)})
+        ahead = [self.seen.get((sample, layer.index + 1), 0.0) for sample in ids]
         return margin + 0.1 * torch.tensor(ahead, dtype=torch.float64)
 
 
@@ -256,8 +255,8 @@ def test_every_check_has_a_broken_signal_that_it_catches() -> None:
 
 @pytest.mark.parametrize(
     ("name", "broken"),
-    [(name, one) for name, several in CAUGHT.items() for one in several],
-    ids=lambda one: getattr(one, "__name__", one),
+    [(name, broken) for name, several in CAUGHT.items() for broken in several],
+    ids=lambda value: getattr(value, "__name__", value),
 )
 def test_a_broken_signal_is_caught(name: str, broken: type[ExitSignal]) -> None:
     (check,) = (check for check in CHECKS if name_of(check) == name)
@@ -275,7 +274,7 @@ def test_a_signal_broken_in_one_way_fails_one_check(broken: type[ExitSignal]) ->
 
 
 def test_a_failure_names_the_setting_and_what_was_expected() -> None:
-    (outcome,) = (one for one in run_checks(WrongWayRound) if one.status == "fail")
+    (outcome,) = (outcome for outcome in run_checks(WrongWayRound) if outcome.status == "fail")
     assert outcome.detail.startswith("sound: AUROC of certainty 0.2")
     assert outcome.detail.endswith("is exits_when the wrong way round?")
 
@@ -285,25 +284,25 @@ def test_an_error_inside_a_signal_is_a_failure_that_names_it() -> None:
         def score(self, layer: Layer) -> Tensor:
             raise ValueError("no idea")
 
-    outcomes = [one for one in run_checks(Raises) if one.check == "deterministic"]
-    assert [(one.status, one.detail) for one in outcomes] == [("fail", "sound: ValueError: no idea")]
+    (outcome,) = (outcome for outcome in run_checks(Raises) if outcome.check == "deterministic")
+    assert (outcome.status, outcome.detail) == ("fail", "sound: ValueError: no idea")
 
 
 def test_a_declared_exception_is_reported_with_its_reason() -> None:
     class Excused(WrongWayRound):
         exceptions: ClassVar[Mapping[str, str]] = {"direction_agrees_with_accuracy": "to show the worst case"}
 
-    outcomes = {one.check: one for one in run_checks(Excused)}
+    outcomes = {outcome.check: outcome for outcome in run_checks(Excused)}
     assert outcomes["direction_agrees_with_accuracy"].status == "exception"
     assert outcomes["direction_agrees_with_accuracy"].detail == "to show the worst case"
-    assert {one.status for one in outcomes.values()} == {"pass", "exception"}
+    assert {outcome.status for outcome in outcomes.values()} == {"pass", "exception"}
 
 
-def test_an_exception_that_is_not_needed_is_said_to_pass() -> None:
+def test_an_exception_that_is_not_needed_is_reported_as_passing() -> None:
     class Modest(Sound):
         exceptions: ClassVar[Mapping[str, str]] = {"deterministic": "rolls dice"}
 
-    outcome = next(one for one in run_checks(Modest) if one.check == "deterministic")
+    outcome = next(outcome for outcome in run_checks(Modest) if outcome.check == "deterministic")
     assert (outcome.status, outcome.detail) == ("pass", "declared as an exception (rolls dice), but it passes")
 
 
@@ -317,25 +316,25 @@ def test_an_exception_that_names_no_check_is_a_failure() -> None:
 
 
 def test_a_class_is_checked_at_its_defaults_and_at_every_value_of_its_grids_and_choices() -> None:
-    assert [one.text for one in points(FPABEE)] == [
+    assert [point.text for point in points(FPABEE)] == [
         "f-pabee",
         *(f"f-pabee[divergence={kind}]" for kind in ("kl", "reverse-kl", "symmetric-kl")),
         *(f"f-pabee[patience={t}]" for t in (1, 3, 4, 5, 6)),
     ]
-    assert [one.text for one in points(RightTool)] == ["right-tool", "right-tool[temperature=fitted]"]
-    assert [one.text for one in points(FPABEE(patience=9))] == ["f-pabee[patience=9]"]
+    assert [point.text for point in points(RightTool)] == ["right-tool", "right-tool[temperature=fitted]"]
+    assert [point.text for point in points(FPABEE(patience=9))] == ["f-pabee[patience=9]"]
 
 
 def test_an_instance_beyond_the_grid_can_be_checked_too() -> None:
     assert {outcome.status for outcome in run_checks(FPABEE(divergence="kl", patience=9))} == {"pass"}
 
 
-def test_comparing_scores_sees_a_difference_in_one_place_and_in_shape() -> None:
-    one = [torch.tensor([1.0, torch.nan])]
-    assert same(one, [torch.tensor([1.0, torch.nan])], exactly=True)
-    assert not same(one, [torch.tensor([1.0, 2.0])])
-    assert not same(one, [torch.tensor([1.0])])
-    assert not same(one, [torch.tensor([1.0 + 1e-6, torch.nan])])
+def test_comparing_scores_sees_a_difference_in_one_value_and_in_shape() -> None:
+    scores = [torch.tensor([1.0, torch.nan])]
+    assert same(scores, [torch.tensor([1.0, torch.nan])], exactly=True)
+    assert not same(scores, [torch.tensor([1.0, 2.0])])
+    assert not same(scores, [torch.tensor([1.0])])
+    assert not same(scores, [torch.tensor([1.0 + 1e-6, torch.nan])])
 
 
 def test_the_synthetic_layers_are_easy_consistent_and_fresh_each_time() -> None:

@@ -1,7 +1,6 @@
 """Scoring all signals together costs one pass: each layer is read once, its softmax made once, no feature touched."""
 
 from collections import Counter
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from exitbench.benchmarks.scoring.calibration_layers import read_layer
 from exitbench.benchmarks.scoring.score_cache import score, score_all
 from exitbench.cache import Cache, compact, synthetic_cache
 from exitbench.signals import Registry, f_pabee, nsp, score_layers
-from exitbench.signals.contract.logit_quantities import LogitReadings
+from exitbench.signals.contract.logit_quantities import LogitQuantities
 
 EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
 
@@ -28,15 +27,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             return _real(self, layer, *rest, **named)
 
         monkeypatch.setattr(Cache, name, counting)
-    made = LogitReadings.__dict__["log_probabilities"].func
+    log_total = LogitQuantities._log1p_of_other_classes
 
     def counting_softmax(self):
         calls["softmax"] += 1
-        return made(self)
+        return log_total(self)
 
-    counting_property = cached_property(counting_softmax)
-    counting_property.__set_name__(LogitReadings, "log_probabilities")
-    monkeypatch.setattr(LogitReadings, "log_probabilities", counting_property)
+    monkeypatch.setattr(LogitQuantities, "_log1p_of_other_classes", counting_softmax)
     return calls
 
 
@@ -60,8 +57,8 @@ def test_a_compact_cache_gives_the_scores_of_the_whole_one(tmp_path: Path, regis
 def test_together_and_apart_the_scores_are_the_same(tmp_path: Path, registry: Registry) -> None:
     cache = Cache(synthetic_cache(tmp_path / "cache", rows=50, layers=6, classes=3))
     signals = [registry.make(name) for name in EIGHT]
-    for signal, found in zip(signals, score_all(cache, signals), strict=True):
-        np.testing.assert_array_equal(found, score(cache, signal))
+    for signal, scores in zip(signals, score_all(cache, signals), strict=True):
+        np.testing.assert_array_equal(scores, score(cache, signal))
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
@@ -83,14 +80,14 @@ def test_what_the_alphas_and_patiences_of_a_grid_share_is_computed_once(
     for module, name in ((nsp, "outside_share"), (f_pabee, "divergence")):
         real = getattr(module, name)
 
-        def counting(*given, _real=real, _name=name):
+        def counting(*arguments, _real=real, _name=name):
             calls[_name] += 1
-            return _real(*given)
+            return _real(*arguments)
 
         monkeypatch.setattr(module, name, counting)
     cache = Cache(synthetic_cache(tmp_path / "cache", rows=50, layers=6))
     texts = ["nsp", "cap", "cap[alpha=0.1]", "f-pabee[patience=1]", "f-pabee[patience=3]"]
     together = score_all(cache, [registry.make(text) for text in texts])
     assert calls == {"outside_share": 5, "divergence": 4}
-    for text, found in zip(texts, together, strict=True):
-        np.testing.assert_array_equal(found, score(cache, text))
+    for text, scores in zip(texts, together, strict=True):
+        np.testing.assert_array_equal(scores, score(cache, text))

@@ -1,4 +1,4 @@
-"""Layers as signals see them, driving a signal over them, and the exit rule."""
+"""Layers as signals see them, and driving a signal over them."""
 
 import math
 from dataclasses import dataclass, replace
@@ -16,41 +16,41 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from exitbench.errors import InputError
+from exitbench.exit_rule import Direction
 from exitbench.signals import (
     ExitSignal,
     Integers,
     Layer,
     Reference,
     State,
-    exits,
     score_layers,
     take_state,
     validated_score,
 )
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
 from exitbench.signals.contract.layer import Input
-from exitbench.signals.contract.signal import Direction
 from exitbench.signals.deebert import DeeBERT
+from exitbench.signals.nsp import NSP
 from exitbench.signals.pabee import PABEE
 from exitbench.signals.right_tool import RightTool
 
 LOGITS = arrays(np.float32, (5, 3), elements=st.floats(-30, 30, width=32))
 
 
-def layer_of(logits: Any, **given_values: Any) -> Layer:
+def layer_of(logits: Any, **fields: Any) -> Layer:
     tensor = torch.tensor(np.asarray(logits), dtype=torch.float32)
     samples, classes = tensor.shape
     return Layer(
-        **{"index": 1, "depth": 4, "classes": classes, "ids": torch.arange(samples), "logits": tensor} | given_values
+        **{"index": 1, "depth": 4, "classes": classes, "ids": torch.arange(samples), "logits": tensor} | fields
     )
 
 
 @dataclass(frozen=True)
-class Given(ExitSignal):
-    """A signal that returns whatever the test wants."""
+class Scripted(ExitSignal):
+    """A signal that returns what the test writes into ``answer``."""
 
-    name: ClassVar[str] = "given"
-    title: ClassVar[str] = "Given"
+    name: ClassVar[str] = "scripted"
+    title: ClassVar[str] = "Scripted"
     reference: ClassVar[Reference] = Reference("none", 2026, "")
     exits_when: ClassVar[Direction] = "<"
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
@@ -78,8 +78,7 @@ def test_a_confident_entropy_keeps_its_precision(margin: float) -> None:
         rest = (-Decimal(margin)).exp()
         small, large = rest / (1 + rest), 1 / (1 + rest)
         expected = -(small * small.ln() + large * large.ln())
-    found = layer_of([[margin, 0.0]]).entropy.item()
-    assert math.isclose(found, float(expected), rel_tol=1e-13)
+    assert math.isclose(layer_of([[margin, 0.0]]).entropy.item(), float(expected), rel_tol=1e-13)
 
 
 def test_a_tie_of_logits_predicts_the_first_class() -> None:
@@ -130,7 +129,7 @@ def test_a_layer_without_a_score_is_nan() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda layer: layer.entropy.numpy(), "signal given at layer 1: expected a tensor of scores, found ndarray"),
+        (lambda layer: layer.entropy.numpy(), "signal scripted at layer 1: expected a tensor of scores, found ndarray"),
         (lambda layer: layer.entropy.float(), r"expected scores float64 \[3\], found float32 \[3\]"),
         (lambda layer: layer.entropy[:, None], r"expected scores float64 \[3\], found float64 \[3, 1\]"),
         (lambda layer: layer.entropy.index_fill(0, torch.tensor([2]), torch.nan), r"for row 2 \(id 12\), found nan"),
@@ -138,7 +137,7 @@ def test_a_layer_without_a_score_is_nan() -> None:
     ],
 )
 def test_a_wrong_score_is_refused_with_signal_layer_and_row(answer: Any, message: str) -> None:
-    signal = Given()
+    signal = Scripted()
     layer = layer_of(np.eye(3), ids=torch.tensor([10, 11, 12]))
     with pytest.raises(InputError, match=message):
         validated_score(signal, layer, answer(layer))
@@ -162,13 +161,13 @@ def test_driving_refuses_layers_out_of_order_none_at_all_and_a_signal_that_has_n
 
 def test_driving_hides_inputs_that_are_not_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Layer] = []
-    monkeypatch.setattr(Given, "answer", staticmethod(lambda layer: (seen.append(layer), layer.entropy)[1]))
-    score_layers(Given(), synthetic_layers(3).layers)
+    monkeypatch.setattr(Scripted, "answer", staticmethod(lambda layer: (seen.append(layer), layer.entropy)[1]))
+    score_layers(Scripted(), synthetic_layers(3).layers)
     assert all(layer.features is None and layer.head is None and layer.offset_norm is None for layer in seen)
 
 
 def test_a_signal_that_writes_neither_score_nor_step_says_so() -> None:
-    class Nothing(Given):
+    class Nothing(Scripted):
         step = ExitSignal.step
 
     with pytest.raises(TypeError, match="overrides neither score nor step"):
@@ -178,41 +177,17 @@ def test_a_signal_that_writes_neither_score_nor_step_says_so() -> None:
 def test_a_state_is_sliced_through_tuples_lists_and_dicts() -> None:
     rows = torch.tensor([True, False, True])
     state = (torch.arange(3), [torch.eye(3)], {"a": torch.arange(3) * 10, "b": None})
-    one, (two,), three = take_state(state, rows)
-    assert one.tolist() == [0, 2]
-    assert two.tolist() == [[1, 0, 0], [0, 0, 1]]
-    assert three["a"].tolist() == [0, 20]
-    assert three["b"] is None
+    counts, (matrix,), named = take_state(state, rows)
+    assert counts.tolist() == [0, 2]
+    assert matrix.tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert named["a"].tolist() == [0, 20]
+    assert named["b"] is None
     assert take_state(None, rows) is None
 
 
 def test_a_state_of_another_kind_is_refused() -> None:
     with pytest.raises(InputError, match=r"a signal's state must be tensors.*found str"):
         take_state("a memory", torch.tensor([0]))
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    arrays(np.float64, (4, 6), elements=st.integers(0, 4).map(float)),
-    st.sampled_from(["<", "<=", ">", ">="]),
-    st.integers(1, 4),
-    st.integers(-1, 5),
-)
-def test_exits_are_those_of_the_rule_read_aloud(
-    scores: np.ndarray, direction: Direction, first: int, threshold: int
-) -> None:
-    comparison = {"<": float.__lt__, "<=": float.__le__, ">": float.__gt__, ">=": float.__ge__}[direction]
-    expected = []
-    for sample in range(6):
-        layers = [m for m in range(first, 5) if comparison(float(scores[m - 1, sample]), float(threshold))]
-        expected.append(layers[0] if layers else 5)
-    assert exits(torch.from_numpy(scores), direction, first, threshold).tolist() == expected
-
-
-def test_a_nan_never_exits() -> None:
-    scores = torch.tensor([[math.nan], [math.nan]])
-    for direction in ("<", "<=", ">", ">="):
-        assert exits(scores, direction, 1, 0.0).tolist() == [3]
 
 
 def test_integer_thresholds_end_below_the_depth() -> None:
@@ -224,3 +199,18 @@ def test_replacing_logits_does_not_keep_what_was_derived_from_the_old_ones() -> 
     layer = layer_of([[3.0, 0.0]])
     _ = layer.entropy
     assert replace(layer, logits=torch.zeros(1, 2)).entropy.item() == pytest.approx(math.log(2))
+
+
+def test_replacing_what_a_signal_keeps_at_a_layer_depends_on_computes_it_again() -> None:
+    """The logits are the same tensor, so only a layer of its own keeps the null space shares apart."""
+    layer = synthetic_layers(4).layers[0]
+    assert layer.offset_norm is not None
+    other = replace(layer, offset_norm=layer.offset_norm * 2)
+    assert not torch.equal(NSP().score(layer), NSP().score(other))
+
+
+def test_a_row_of_a_block_is_named_by_its_row_in_the_cache() -> None:
+    layer = layer_of(np.eye(3), ids=torch.tensor([10, 11, 12]))
+    score = layer.entropy.index_fill(0, torch.tensor([2]), torch.nan)
+    with pytest.raises(InputError, match=r"scripted at layer 1: expected a finite score for row 102 \(id 12\)"):
+        validated_score(Scripted(), layer, score, first_row=100)

@@ -12,8 +12,7 @@ import pytest
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import main
 from exitbench.signals import load_registry, score_layers, signals_in
-from exitbench.signals.conformance.checks import run_checks
-from exitbench.signals.conformance.synthetic_layers import synthetic_layers
+from exitbench.signals.conformance import run_checks, synthetic_layers
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "adding-a-signal.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", GUIDE, flags=re.DOTALL)
@@ -110,7 +109,7 @@ def test_the_packaging_example_is_toml_for_the_right_group() -> None:
 
 
 def test_the_guide_names_every_check_by_a_name_that_exists() -> None:
-    from exitbench.signals.conformance.checks import CHECKS, name_of
+    from exitbench.signals.conformance import CHECKS, name_of
 
     known = {name_of(check).replace("_", " ") for check in CHECKS}
     table = GUIDE.split("| the check |")[1].split("\n\n")[0].splitlines()[2:]

@@ -67,7 +67,7 @@ def test_a_parameter_set_twice_is_refused() -> None:
         text_form.parse("cap[alpha=1,alpha=2]")
 
 
-def test_the_text_leaves_defaults_out_and_keeps_the_declared_order() -> None:
+def test_the_text_omits_defaults_and_keeps_the_declared_order() -> None:
     assert CAP().text == "cap"
     assert CAP(alpha=0.1).text == "cap[alpha=0.1]"
     assert CAP(alpha=10.0).text == "cap[alpha=10]"
@@ -102,7 +102,7 @@ def test_any_whole_number_comes_back_from_its_text(seed: int) -> None:
 
 def test_a_grid_is_every_combination_the_last_parameter_changing_fastest(registry: Registry) -> None:
     made = registry.expand("f-pabee[divergence=kl|jsd,patience=1|2]")
-    assert [(one.divergence, one.patience) for one in made if isinstance(one, FPABEE)] == [
+    assert [(signal.divergence, signal.patience) for signal in made if isinstance(signal, FPABEE)] == [
         ("kl", 1),
         ("kl", 2),
         ("jsd", 1),

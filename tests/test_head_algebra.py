@@ -4,8 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exitbench.cache import head_algebra, offset_norms
-from exitbench.cache.heads import BLOCK_ELEMENTS
+from exitbench.head_algebra import BLOCK_ELEMENTS, head_algebra, offset_norms
 
 
 def random_head(seed: int, classes: int, width: int, rank: int) -> tuple[torch.Tensor, torch.Tensor]:

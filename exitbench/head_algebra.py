@@ -1,4 +1,4 @@
-"""The algebra of a linear head: one rank decision, and everything that NSP and CAP derive from it.
+"""The algebra of a linear head: pseudo-inverse, rank decision and offset norms, which NSP and CAP are computed from.
 
 For logits ``l = W x + b`` the offset ``o = pinv(W) b`` moves the bias into the feature: ``x~ = x + o``.
 With P the projector on W's row space, ``||P x~||^2 = l^T (W W^T)^+ l``, so a null-space score needs the
@@ -22,7 +22,11 @@ BLOCK_ELEMENTS = 2**19
 
 @dataclass(frozen=True)
 class Head:
-    """One layer's head and its algebra, in float64: see :func:`head_algebra`."""
+    """One layer's linear classifier and its algebra, in float64; made by :func:`head_algebra`.
+
+    ``weight`` [classes, width]; ``bias`` [classes]; ``gram_inverse`` [classes, classes] is the pseudo-inverse of
+    ``W W^T``; ``offset`` [width] is ``pinv(W) b``; ``rank`` is the one rank decision behind them.
+    """
 
     weight: Tensor
     bias: Tensor
@@ -74,12 +78,8 @@ def offset_norms(features: Tensor, offset: Tensor) -> Tensor:
     rows = max(1, BLOCK_ELEMENTS // width)
     norms = torch.empty(samples, dtype=torch.float32, device=features.device)
     buffer = torch.empty((rows, width), dtype=torch.float32, device=features.device)
-    opposite = -shift
     for block, sums in zip(torch.split(features, rows), torch.split(norms, rows), strict=True):
-        squares = buffer[: len(block)]
-        # (x - (-o))^2 in one pass, where addition and squaring would be two, then a sum that keeps several running
-        # totals: together a quarter faster than adding in place and taking the norm, whose single total must wait.
-        values = block if block.dtype is torch.float32 else squares.copy_(block)
-        torch.ops.aten.mse_loss.out(values, opposite, 0, out=squares)
+        squares = buffer[: len(block)].copy_(block).add_(shift).square_()
+        # A sum keeps several running totals; a vector norm has a single one, and every addition waits for the last.
         torch.sum(squares, dim=1, out=sums)
     return norms.sqrt_()
