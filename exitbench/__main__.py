@@ -6,7 +6,7 @@ if __name__ == "__main__":
     try:
         main()
     finally:
-        # A Ctrl-C that fell into the exec() of a text (an import making a named tuple) leaves a mark in CPython, which
-        # then ends `python -m` with the signal although the program caught it and chose its own exit code. Running
-        # another text takes the mark away.
+        # CPython keeps a flag "unhandled keyboard interrupt": exec() of a text sets it when a Ctrl-C ends that text (a
+        # named tuple is made by such an exec), and `python -m` then ends with the signal, although the program caught
+        # the interrupt and chose its own exit code. Every exec() begins by clearing the flag.
         exec("")  # noqa: S102

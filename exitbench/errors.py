@@ -16,6 +16,10 @@ class InputError(Exception):
     """Wrong usage or input: says what was expected and what was found, in one line."""
 
 
+class MissingExtraError(InputError, ImportError):
+    """A part of exitbench that needs packages which its core does without: says which extra installs them."""
+
+
 def one_line(error: BaseException) -> str:
     """An exception's text in one line of at most :data:`LONGEST_TEXT` characters; its class where it has no text.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -70,7 +71,8 @@ class Cache:
                 f"{self.path}: incomplete: {self.manifest.rows} rows are written; run the command that was"
                 f" collecting it again to resume ({self.manifest.provenance.command or 'command not recorded'})"
             )
-        self.name = self.path.resolve().name
+        # Of a link its own name, which is what the user wrote; of "." and ".." the folder's.
+        self.name = Path(os.path.abspath(self.path)).name  # noqa: PTH100 - resolve() would follow the link
         self.rows = self.manifest.rows
         self.layers = self.manifest.model.layers
         self.classes = len(self.manifest.task.classes)

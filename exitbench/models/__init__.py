@@ -1,25 +1,18 @@
 """Multi-exit models on Hugging Face encoders: train, collect, infer live, count the cost.
 
-The only room that knows transformers, datasets and accelerate.
+The only room that knows transformers, datasets and accelerate, which the extra ``exitbench[models]`` installs; without
+them its import is refused in one line. ``__init__.pyi`` beside this file lists the names.
 """
 
-from exitbench.models.data.batches import Batch, Tokens, tokenize
-from exitbench.models.data.labelled import Columns, Examples, load_examples
-from exitbench.models.inference import Answer, EarlyExitClassifier
-from exitbench.models.network.families import FAMILIES, Context
-from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
+from importlib.util import find_spec
 
-__all__ = [
-    "FAMILIES",
-    "Answer",
-    "Batch",
-    "Columns",
-    "Context",
-    "EarlyExitClassifier",
-    "Examples",
-    "MultiExitConfig",
-    "MultiExitModel",
-    "Tokens",
-    "load_examples",
-    "tokenize",
-]
+import lazy_loader
+
+from exitbench.errors import MissingExtraError
+
+if missing := [name for name in ("transformers", "datasets", "accelerate") if find_spec(name) is None]:
+    raise MissingExtraError(
+        f"a model needs the models extra: pip install 'exitbench[models]' (found no {', '.join(missing)})"
+    )
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -260,3 +260,11 @@ def test_a_file_cut_after_it_was_opened_is_an_error_and_no_crash(cache: Path) ->
     os.truncate(cache / SHARD, 900)
     with pytest.raises(InputError, match="cannot be read"):
         opened.logits(4)
+
+
+def test_a_cache_has_the_name_it_was_opened_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = synthetic_cache(tmp_path / "stored", rows=4, layers=2, compact=True)
+    (tmp_path / "link").symlink_to(stored)
+    assert Cache(tmp_path / "link").name == "link"
+    monkeypatch.chdir(stored)
+    assert Cache(".").name == "stored"

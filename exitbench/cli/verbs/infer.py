@@ -77,6 +77,7 @@ def command(
 
     `tail -f log.txt | exitbench infer --model models/bert-sst2 --signal deebert --threshold 0.3 --batch-size 1 -`
     """
+    import exitbench.models  # noqa: F401 - refused without the models extra, before anything else
     from exitbench.errors import InputError
 
     if output_format not in ("csv", "jsonl"):

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+DATA, EXITS, OPTIMISATION, MACHINE = "Data", "Exits", "Optimisation", "Machine and checkpoints"
+"""The groups of options on the help page."""
+
 
 def command(
     model: Annotated[
@@ -20,31 +23,72 @@ def command(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="GLUE's TSV files, or train and dev as CSV or JSON lines; without it, the hub.", show_default=False
+            help="GLUE's TSV files, or train and dev as CSV or JSON lines; without it, the hub.",
+            show_default=False,
+            rich_help_panel=DATA,
         ),
     ] = None,
-    text: Annotated[str | None, typer.Option(help="Column of the text in your own data.")] = None,
-    text_pair: Annotated[str | None, typer.Option(help="Column of the second text, if there is one.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the label in your own data.")] = None,
-    pooling: Annotated[str, typer.Option(help="A layer as one vector: its first token, or the mean of all.")] = "first",
-    pooler: Annotated[str, typer.Option(help="Dense and tanh before the heads: shared, per-layer or none.")] = "shared",
-    loss: Annotated[str, typer.Option(help="sum, depth-weighted (PABEE) or two-stage (DeeBERT).")] = "sum",
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data, per stage.")] = 3,
-    batch_size: Annotated[int, typer.Option(min=1, help="Samples per step and process.")] = 32,
-    learning_rate: Annotated[float, typer.Option(min=0, help="Of the encoder, at its highest.")] = 3e-5,
-    head_learning_rate: Annotated[float, typer.Option(min=0, help="Of heads and poolers, at its highest.")] = 5e-4,
-    weight_decay: Annotated[float, typer.Option(min=0, help="Of matrices; biases and norms have none.")] = 0.01,
-    warm_up: Annotated[float, typer.Option(min=0, max=0.99, help="Share of the steps with a rising rate.")] = 0.1,
-    clip: Annotated[float, typer.Option(min=0, help="Largest norm of a gradient.")] = 1.0,
-    max_length: Annotated[int, typer.Option(min=4, help="Tokens of a text; longer ones are cut.")] = 128,
-    freeze_embeddings: Annotated[bool, typer.Option("--freeze-embeddings", help="Leave the embeddings alone.")] = False,
-    max_train_rows: Annotated[int | None, typer.Option(min=1, help="Train on a random part of this size.")] = None,
-    max_dev_rows: Annotated[int | None, typer.Option(min=1, help="Score epochs on a random part of this size.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of heads, order, dropout and the random part.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16.")] = "auto",
-    checkpoint_every: Annotated[int, typer.Option(min=0, help="Steps between checkpoints; 0 for none.")] = 200,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on after the last checkpoint.")] = False,
+    text: Annotated[str | None, typer.Option(help="Column of the text in your own data.", rich_help_panel=DATA)] = None,
+    text_pair: Annotated[
+        str | None, typer.Option(help="Column of the second text, if there is one.", rich_help_panel=DATA)
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column of the label in your own data.", rich_help_panel=DATA)
+    ] = None,
+    max_length: Annotated[
+        int, typer.Option(min=4, help="Tokens of a text; longer ones are cut.", rich_help_panel=DATA)
+    ] = 128,
+    max_train_rows: Annotated[
+        int | None, typer.Option(min=1, help="Train on a random part of this size.", rich_help_panel=DATA)
+    ] = None,
+    max_dev_rows: Annotated[
+        int | None, typer.Option(min=1, help="Score epochs on a random part of this size.", rich_help_panel=DATA)
+    ] = None,
+    pooling: Annotated[
+        str, typer.Option(help="A layer as one vector: its first token, or the mean of all.", rich_help_panel=EXITS)
+    ] = "first",
+    pooler: Annotated[
+        str, typer.Option(help="Dense and tanh before the heads: shared, per-layer or none.", rich_help_panel=EXITS)
+    ] = "shared",
+    loss: Annotated[
+        str, typer.Option(help="sum, depth-weighted (PABEE) or two-stage (DeeBERT).", rich_help_panel=EXITS)
+    ] = "sum",
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Passes over the data, per stage.", rich_help_panel=OPTIMISATION)
+    ] = 3,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Samples per step and process.", rich_help_panel=OPTIMISATION)
+    ] = 32,
+    learning_rate: Annotated[
+        float, typer.Option(min=0, help="Of the encoder, at its highest.", rich_help_panel=OPTIMISATION)
+    ] = 3e-5,
+    head_learning_rate: Annotated[
+        float, typer.Option(min=0, help="Of heads and poolers, at its highest.", rich_help_panel=OPTIMISATION)
+    ] = 5e-4,
+    weight_decay: Annotated[
+        float, typer.Option(min=0, help="Of matrices; biases and norms have none.", rich_help_panel=OPTIMISATION)
+    ] = 0.01,
+    warm_up: Annotated[
+        float,
+        typer.Option(min=0, max=0.99, help="Share of the steps with a rising rate.", rich_help_panel=OPTIMISATION),
+    ] = 0.1,
+    clip: Annotated[float, typer.Option(min=0, help="Largest norm of a gradient.", rich_help_panel=OPTIMISATION)] = 1.0,
+    freeze_embeddings: Annotated[
+        bool, typer.Option("--freeze-embeddings", help="Leave the embeddings alone.", rich_help_panel=OPTIMISATION)
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of heads, order, dropout and the random part.", rich_help_panel=OPTIMISATION)
+    ] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.", rich_help_panel=MACHINE)] = "auto",
+    precision: Annotated[
+        str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16.", rich_help_panel=MACHINE)
+    ] = "auto",
+    checkpoint_every: Annotated[
+        int, typer.Option(min=0, help="Steps between checkpoints; 0 for none.", rich_help_panel=MACHINE)
+    ] = 200,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on after the last checkpoint.", rich_help_panel=MACHINE)
+    ] = False,
 ) -> None:
     """Put a head after every layer of a pretrained encoder and fine-tune it on a task.
 
@@ -89,9 +133,18 @@ def command(
         if split.cut:
             say(f"note: {split.cut} of {len(split)} texts of {name} are longer than {max_length} tokens and were cut")
     options = TrainingOptions(
-        loss, epochs, batch_size, learning_rate, head_learning_rate, weight_decay, warm_up, clip,
-        freeze_embeddings, seed, precision,
-    )  # fmt: skip
+        loss=loss,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        head_learning_rate=head_learning_rate,
+        weight_decay=weight_decay,
+        warm_up=warm_up,
+        clip=clip,
+        freeze_embeddings=freeze_embeddings,
+        seed=seed,
+        precision=precision,
+    )
     training = Training(
         network,
         train_tokens,

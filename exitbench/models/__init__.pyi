@@ -1,0 +1,27 @@
+from .data.batches import Batch as Batch
+from .data.batches import Tokens as Tokens
+from .data.batches import tokenize as tokenize
+from .data.labelled import Columns as Columns
+from .data.labelled import Examples as Examples
+from .data.labelled import load_examples as load_examples
+from .inference import Answer as Answer
+from .inference import EarlyExitClassifier as EarlyExitClassifier
+from .network.families import FAMILIES as FAMILIES
+from .network.families import Context as Context
+from .network.multi_exit import MultiExitConfig as MultiExitConfig
+from .network.multi_exit import MultiExitModel as MultiExitModel
+
+__all__ = [
+    "FAMILIES",
+    "Answer",
+    "Batch",
+    "Columns",
+    "Context",
+    "EarlyExitClassifier",
+    "Examples",
+    "MultiExitConfig",
+    "MultiExitModel",
+    "Tokens",
+    "load_examples",
+    "tokenize",
+]
