@@ -25,7 +25,6 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.errors import InputError
-from exitbench.signals.registry.discovery import load_registry
 from exitbench.workers import Workers
 
 FEWEST_RESAMPLES = 2
@@ -75,7 +74,6 @@ def check_suite(
     that is missing, or that fails, is a problem of the outcome; then nothing is compared.
     """
     baseline = read_baseline(file) if must_exist or file.exists() else None
-    load_registry(directories)  # a folder that is not there is the caller's mistake, not a number that moved
     rows, problems = recompute(suite, directories, workers, FEWEST_RESAMPLES)
     if problems:
         return Checked(suite.name, file, baseline, {}, (), tuple(problems))

@@ -27,23 +27,53 @@ GROUP = "exitbench.signals"
 PACKAGE = Path(__file__).parents[1]
 
 
+Fingerprint = tuple[object, ...]
+"""What a registry was loaded from: the entry points, and path, modification time and size of every file."""
+
+_loaded: dict[tuple[Path, ...], tuple[Fingerprint, Registry]] = {}
+"""The registry of each set of directories that this process has loaded, with what it was loaded from."""
+
+
 def load_registry(directories: Sequence[Path | str] = ()) -> Registry:
-    """All signals of this package, of each directory given, and of installed packages."""
+    """All signals of this package, of each directory, and of installed packages.
+
+    A process imports them once: another call for the same directories returns the same registry until a file there
+    changes. A registry with a broken file is loaded again, since what the file lacks may be there by now.
+    """
+    paths = [Path(directory) for directory in directories]
+    for path in paths:
+        if not path.is_dir():
+            raise InputError(f"expected a directory of signals, found none at {path}")
+    resolved = tuple(path.resolve() for path in paths)
+    entry_points = tuple(importlib.metadata.entry_points(group=GROUP))
+    fingerprint = (*entry_points, *(_file_state(file) for path in resolved for file in sorted(path.glob("*.py"))))
+    if resolved in _loaded and _loaded[resolved][0] == fingerprint:
+        return _loaded[resolved][1]
+    registry = _discover(paths, entry_points)
+    if not registry.broken:
+        _loaded[resolved] = fingerprint, registry
+    return registry
+
+
+def _file_state(file: Path) -> tuple[Path, int, int]:
+    state = file.stat()
+    return file, state.st_mtime_ns, state.st_size
+
+
+def _discover(directories: Sequence[Path], entry_points: Sequence[importlib.metadata.EntryPoint]) -> Registry:
     registry = Registry()
     read: set[Path] = set()
     for path in signal_files(PACKAGE):
         read.add(path.resolve())
         _collect(registry, str(path), partial(importlib.import_module, f"{GROUP}.{path.stem}"))
-    for directory in map(Path, directories):
-        if not directory.is_dir():
-            raise InputError(f"expected a directory of signals, found none at {directory}")
+    for directory in directories:
         for path in signal_files(directory):
             if path.resolve() not in read:
                 read.add(path.resolve())
                 _collect(registry, str(path), partial(load_file, path))
-    for entry in importlib.metadata.entry_points(group=GROUP):
-        origin = f"entry point {entry.name} = {entry.value}"
-        _collect(registry, origin, entry.load)
+    for entry_point in entry_points:
+        origin = f"entry point {entry_point.name} = {entry_point.value}"
+        _collect(registry, origin, entry_point.load)
     return registry
 
 
@@ -71,16 +101,16 @@ def load_file(path: Path) -> ModuleType:
     return module
 
 
-def defined_in(found: object) -> list[type[ExitSignal]]:
-    """The signal classes that a module defines (not those it imports), or the one that is given itself."""
-    if inspect.isclass(found):
-        return [found] if issubclass(found, ExitSignal) else []
+def defined_in(source: object) -> list[type[ExitSignal]]:
+    """The signal classes that a module defines (not those it imports), or the class itself where it is one."""
+    if inspect.isclass(source):
+        return [source] if issubclass(source, ExitSignal) else []
     return [
         member
-        for member in vars(found).values()
+        for member in vars(source).values()
         if inspect.isclass(member)
         and issubclass(member, ExitSignal)
-        and member.__module__ == getattr(found, "__name__", None)
+        and member.__module__ == getattr(source, "__name__", None)
         and hasattr(member, "name")
     ]
 
@@ -95,16 +125,16 @@ def signals_in(path: Path | str) -> list[type[ExitSignal]]:
 
 
 def _collect(registry: Registry, origin: str, load: Callable[[], object]) -> None:
-    """Add what one place defines; keep its error, if it has one, and go on."""
+    """Add the signals that one file or entry point defines; where it fails, keep its error and go on."""
     try:
-        found = defined_in(load())
-        if not found:
+        signals = defined_in(load())
+        if not signals:
             raise InputError("defines no signal: expected a subclass of ExitSignal with a name")
-        for signal in found:
+        for signal in signals:
             validate(signal)
     except (Exception, SystemExit) as error:
         problem = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         registry.broken.append(Broken(origin, " ".join(problem.split())))
         return
-    for signal in found:
+    for signal in signals:
         registry.add(signal, origin)

@@ -12,6 +12,7 @@ from exitbench.benchmarks.suites.suite_file import suite_of_values
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import main
 from exitbench.cli.verbs.check import Format
+from tests.support.pytest_runs import pytest_outcomes
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
@@ -27,16 +28,26 @@ def run(command: str) -> int:
     return int(ended.value.code or 0)
 
 
+def write_files(folder: Path) -> None:
+    """The files of the page where it says they are."""
+    for _, block in BLOCKS:
+        if block.startswith("# my-"):
+            file = folder / block.split("\n", 1)[0].removeprefix("# ")
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(block)
+
+
+def test_the_test_of_the_page_runs_every_check(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    assert pytest_outcomes(tmp_path / "my-signals") == {"passed": 17}
+
+
 def test_a_signal_is_pinned_as_the_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     synthetic_cache(tmp_path / "my-cache", rows=60, layers=6)
-    for _, block in BLOCKS:
-        if block.startswith("# my-"):
-            file = tmp_path / block.split("\n", 1)[0].removeprefix("# ")
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(block)
+    write_files(tmp_path)
     first, second, third, fourth = (block.strip().split("\n", 1) for kind, block in BLOCKS if kind == "console")
     for command, shown in (first, second):
         assert run(command.removeprefix("$ ")) == 0
@@ -63,8 +74,8 @@ def test_a_workflow_checks_out_sets_up_python_installs_and_checks(source: str) -
     used = [step.get("uses", "").split("@")[0] or step["run"] for step in steps]
     assert used[:2] == ["actions/checkout", "actions/setup-python"]
     assert used[2].startswith("pip install ")
-    assert used[3].startswith("exitbench check")
-    assert used[3].endswith("--format github")
+    assert used[-1].startswith("exitbench check")
+    assert used[-1].endswith("--format github")
 
 
 def test_the_page_names_every_format() -> None:

@@ -12,6 +12,7 @@ from exitbench.cache import Cache, synthetic_cache
 from exitbench.cli.app import main
 from exitbench.signals import load_registry, score_layers, signals_in
 from exitbench.signals.conformance import run_checks
+from tests.support.pytest_runs import pytest_outcomes
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,12 +49,7 @@ def test_the_generated_files_pass_ruff_and_their_own_test(tmp_path: Path) -> Non
             cwd=ROOT,
         )
         assert checked.returncode == 0, checked.stdout
-    namespace: dict[str, object] = {"__file__": str(tmp_path / "test_my_margin.py")}
-    exec((tmp_path / "test_my_margin.py").read_text(), namespace)
-    tests = [value for key, value in namespace.items() if key.startswith("test_")]
-    assert len(tests) == 2
-    for test in tests:
-        test()  # type: ignore[operator]
+    assert pytest_outcomes(tmp_path) == {"passed": 18}
 
 
 @pytest.mark.slow
@@ -81,7 +77,7 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("../margin", "lower-case words"),
         ("cap", "there is a signal 'cap' already, in "),
         ("torch", "a file torch.py would hide the Python module 'torch'; choose a name such as my-torch"),
-        ("signals", "would hide the Python module 'signals'"),
+        ("exitbench", "would hide the Python module 'exitbench'"),
         ("ast", "would hide the Python module 'ast'"),
     ],
 )
@@ -154,9 +150,9 @@ def test_what_cannot_be_tested_is_one_line_and_exit_code_2(
     capsys: pytest.CaptureFixture[str], signal: str, message: str
 ) -> None:
     assert run("test-signal", signal) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
 
 
 def layers_of(cache: Path) -> list:

@@ -45,6 +45,7 @@ QUICK = ["--signals", "deebert", "--protocol", "in-sample", "--resamples", "2", 
         ["score", "CACHE", "--signal", "deebert", "--out", "s.npz"],
         ["threshold", "CACHE", "--signal", "deebert", "--speed-up", "2", "--resamples", "2"],
         ["run", "CACHE", *QUICK],
+        ["check", "SUITE", "--jobs", "1"],
         ["cost"],
     ],
     ids=lambda words: words[0],
@@ -52,6 +53,7 @@ QUICK = ["--signals", "deebert", "--protocol", "in-sample", "--resamples", "2", 
 def test_every_verb_reports_a_plug_in_that_does_not_load(
     words: list[str],
     cache: Path,
+    pinned: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -59,8 +61,8 @@ def test_every_verb_reports_a_plug_in_that_does_not_load(
     monkeypatch.chdir(tmp_path)
     Path("mine").mkdir()
     Path("mine/broken.py").write_text("raise RuntimeError('not today')\n")
-    chosen = [str(cache) if word == "CACHE" else word for word in words]
-    assert run(*chosen, "--signals-dir", "mine") == 0
+    inputs = {"CACHE": cache, "SUITE": pinned / "small.toml"}
+    assert run(*(inputs.get(word, word) for word in words), "--signals-dir", "mine") == 0
     assert capsys.readouterr().err.count("warning: mine/broken.py: RuntimeError: not today\n") == 1
 
 

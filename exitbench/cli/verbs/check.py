@@ -65,7 +65,9 @@ def command(
 
     from exitbench.benchmarks.baselines.check_suite import check_suite
     from exitbench.cli.formats.check_formats import FORMATS, markdown
+    from exitbench.cli.signals_option import load
 
+    load(signals_dir)  # a folder that is not there is the caller's mistake, not a number that moved
     with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
         outcomes = [
             check_suite(one, file, directories=signals_dir or (), workers=workers, must_exist=not update)

@@ -1,6 +1,7 @@
 """Discovery: signals are found where they lie, and what cannot be found or loaded says why."""
 
 import json
+import os
 import sys
 import textwrap
 from pathlib import Path
@@ -32,8 +33,8 @@ class Mine(ExitSignal):
 """
 
 
-def write_signal(path: Path, name: str) -> Path:
-    path.write_text(SIGNAL.format(name=name))
+def write_signal(path: Path, name: str, first_lines: str = "") -> Path:
+    path.write_text(first_lines + SIGNAL.format(name=name))
     return path
 
 
@@ -83,6 +84,60 @@ def test_the_package_itself_may_be_given_as_a_directory() -> None:
     assert "cap" in load_registry([Path(signals.__path__[0])]).signals
 
 
+COUNTING = """
+import pathlib
+
+with pathlib.Path(__file__).with_name("imports.txt").open("a") as file:
+    file.write("imported\\n")
+"""
+
+
+def imports(directory: Path) -> int:
+    """How often the signals of a directory written with :data:`COUNTING` were imported."""
+    return (directory / "imports.txt").read_text().count("imported")
+
+
+def test_a_process_imports_the_files_of_a_directory_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_signal(tmp_path / "mine.py", "mine", COUNTING)
+    monkeypatch.chdir(tmp_path.parent)
+    registry = load_registry([tmp_path])
+    assert load_registry([tmp_path]) is registry
+    assert load_registry([Path(tmp_path.name)]) is registry
+    assert load_registry() is not registry
+    assert load_registry() is load_registry()
+    assert imports(tmp_path) == 1
+
+
+def test_a_changed_file_a_new_one_and_one_that_is_gone_are_noticed(tmp_path: Path) -> None:
+    path = write_signal(tmp_path / "mine.py", "mine")
+    first = load_registry([tmp_path])
+    write_signal(path, "renamed")
+    assert {"mine", "renamed"} & set(load_registry([tmp_path]).signals) == {"renamed"}
+    write_signal(tmp_path / "second.py", "second")
+    assert {"renamed", "second"} <= set(load_registry([tmp_path]).signals)
+    path.unlink()
+    assert "renamed" not in load_registry([tmp_path]).signals
+    assert "mine" in first.signals
+
+
+def test_a_change_that_keeps_the_size_is_noticed_by_its_time(tmp_path: Path) -> None:
+    path = write_signal(tmp_path / "mine.py", "mine")
+    load_registry([tmp_path])
+    written = path.stat().st_mtime_ns
+    write_signal(path, "ours")
+    os.utime(path, ns=(written + 2_000_000_000, written + 2_000_000_000))
+    assert "ours" in load_registry([tmp_path]).signals
+
+
+def test_a_file_that_lacked_a_module_is_loaded_once_the_module_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_signal(tmp_path / "mine.py", "mine", "import module_that_comes_later\n")
+    assert load_registry([tmp_path]).broken
+    monkeypatch.setitem(sys.modules, "module_that_comes_later", sys)
+    assert load_registry([tmp_path]).broken == []
+
+
 def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected a directory of signals, found none at .*nowhere"):
         load_registry([tmp_path / "nowhere"])
@@ -106,13 +161,13 @@ def test_a_broken_file_is_reported_with_path_and_error_while_the_others_load(
     write_signal(tmp_path / "mine.py", "mine")
     registry = load_registry([tmp_path])
     assert "mine" in registry.signals
-    ((path, found),) = registry.broken
+    ((path, problem),) = registry.broken
     assert path == str(tmp_path / "broken.py")
-    assert error in found
-    assert "\n" not in found
+    assert error in problem
+    assert "\n" not in problem
 
 
-def test_a_file_that_fails_leaves_no_half_made_module_behind(tmp_path: Path) -> None:
+def test_a_file_that_fails_keeps_no_half_made_module(tmp_path: Path) -> None:
     (tmp_path / "halfmade.py").write_text("1 / 0\n")
     load_registry([tmp_path])
     assert not any(name.endswith("_halfmade") and name.startswith("exitbench_signal_") for name in sys.modules)
@@ -161,13 +216,13 @@ def install(site: Path, entries: str) -> None:
 def test_an_installed_package_adds_a_module_or_a_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
 ) -> None:
-    write_signal(tmp_path / "others_signals_module.py", "theirs")
-    install(tmp_path, f"theirs = {entry}\n")
+    write_signal(tmp_path / "others_signals_module.py", "installed")
+    install(tmp_path, f"installed = {entry}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "others_signals_module", raising=False)
     registry = load_registry()
-    assert registry.make("theirs").text == "theirs"
-    assert registry.origin("theirs") == f"entry point theirs = {entry}"
+    assert registry.make("installed").text == "installed"
+    assert registry.origin("installed") == f"entry point installed = {entry}"
     sys.modules.pop("others_signals_module", None)
 
 
@@ -185,9 +240,9 @@ def test_a_broken_entry_point_is_reported_while_the_others_load(
 
 
 def test_signals_of_one_file(tmp_path: Path) -> None:
-    (found,) = signals_in(write_signal(tmp_path / "mine.py", "mine"))
-    assert issubclass(found, ExitSignal)
-    assert found.name == "mine"
+    (signal,) = signals_in(write_signal(tmp_path / "mine.py", "mine"))
+    assert issubclass(signal, ExitSignal)
+    assert signal.name == "mine"
     (tmp_path / "bad.py").write_text("1 / 0\n")
     with pytest.raises(InputError, match=r"bad\.py: ZeroDivisionError"):
         signals_in(tmp_path / "bad.py")
@@ -227,16 +282,16 @@ def test_signals_of_one_file(tmp_path: Path) -> None:
 )
 def test_a_wrong_declaration_is_an_error_that_teaches(tmp_path: Path, right: str, wrong: str, message: str) -> None:
     source = SIGNAL.format(name="mine").replace(right, wrong, 1)
-    (tmp_path / "mine.py").write_text("import dataclasses\nimport signals\n" + source)
+    (tmp_path / "mine.py").write_text("import dataclasses\nfrom exitbench import signals\n" + source)
     with pytest.raises(InputError, match=message):
         signals_in(tmp_path / "mine.py")
 
 
 def test_a_base_class_without_a_name_is_no_signal(tmp_path: Path) -> None:
-    base = "from dataclasses import dataclass\nfrom signals import ExitSignal\n"
+    base = "from dataclasses import dataclass\nfrom exitbench import ExitSignal\n"
     base += "@dataclass(frozen=True)\nclass Base(ExitSignal):\n    pass\n"
     (tmp_path / "mine.py").write_text(base + SIGNAL.format(name="mine").replace("Mine(ExitSignal)", "Mine(Base)"))
-    assert [found.name for found in signals_in(tmp_path / "mine.py")] == ["mine"]
+    assert [signal.name for signal in signals_in(tmp_path / "mine.py")] == ["mine"]
 
 
 def test_the_catalogue_describes_every_signal_in_json(registry: Registry) -> None:
