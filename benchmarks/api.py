@@ -32,7 +32,7 @@ from exitbench.benchmarks.scoring.configuration import describe, signal_scores
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.score_cache import opened, score
 from exitbench.benchmarks.scoring.score_store import ScoredCache
-from exitbench.benchmarks.suites.questions import Settings, check_thresholds
+from exitbench.benchmarks.suites.questions import Questions, check_thresholds_exist
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
@@ -101,7 +101,7 @@ def evaluate(
     a tied pair counts one half for DIS, or nothing where ``ties`` is ``"strict"``.
     Raises InputError for the first signal that cannot be evaluated.
     """
-    settings = Settings(
+    questions = Questions(
         speed_ups=tuple(speed_ups),
         primary_speed_up=primary_speed_up,
         protocols=tuple(protocols),
@@ -115,7 +115,7 @@ def evaluate(
     )
     entries = made(signals, signals_dirs)
     configurations = list({one.text: one for entry in entries for one in entry}.values())
-    check_thresholds(settings.thresholds, configurations)
+    check_thresholds_exist(questions.thresholds, configurations)
     position = {one.text: number for number, one in enumerate(configurations)}
     groups: dict[str, list[tuple[int, ...]]] = {}
     for entry in entries:
@@ -129,13 +129,13 @@ def evaluate(
             root / "scores",
             opened(cache),
             configurations,
-            settings,
+            questions,
             None if calibration is None else opened(calibration),
         )
         scored = ScoredCache(root / "scores")
         for folder, group in zip(folders, groups.values(), strict=True):
-            write_measures(folder, scored, group, settings)
-        write_pairs(root / "pairs", scored, folders, settings)
+            write_measures(folder, scored, group, questions)
+        write_pairs(root / "pairs", scored, folders, questions)
         tables = {}
         for table in SCHEMAS:
             holders = [] if table in ("results", "pairs") else list(folders)

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
+from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
@@ -35,7 +36,7 @@ class Paired:
     protocol: str
     signal_a: str
     signal_b: str
-    at: str
+    point: OperatingPoint
     samples: int
     accuracy_a: float
     accuracy_b: float
@@ -63,7 +64,7 @@ class Moved:
     protocol: str
     signal_a: str
     signal_b: str
-    at: str
+    point: OperatingPoint
     layer: int | None
     decisions: str
     measure: str
@@ -160,7 +161,7 @@ def only_in(run: Run, other: Run, entries: set[Entry]) -> list[str]:
 
 def samples_by_reading(run: Run) -> dict[tuple[Any, ...], pd.DataFrame]:
     """``samples.parquet`` by cache, protocol, signal, parameters and reading, rows in the order of their ids."""
-    columns = ["cache", "protocol", "signal", "parameters", "at"]
+    columns = ["cache", "protocol", "signal", "parameters", "operating_point"]
     frame = run.files.table("samples")
     return {key: part.sort_values("id") for key, part in frame.groupby(columns, sort=False) if isinstance(key, tuple)}
 
@@ -170,19 +171,19 @@ def paired_readings(
 ) -> Iterator[Paired]:
     """Every reading that both runs have samples of."""
     samples_a, samples_b = samples_by_reading(a), samples_by_reading(b)
-    readings = list(dict.fromkeys(key[4] for key in samples_a))
+    readings = [operating_point(text) for text in dict.fromkeys(key[4] for key in samples_a)]
     for cache in caches:
         for protocol in protocols:
             for first, second in entries:
-                for at in readings:
-                    one = samples_a.get((cache.name, protocol, first.signal, first.parameters, at))
-                    two = samples_b.get((cache.name, protocol, second.signal, second.parameters, at))
+                for point in readings:
+                    one = samples_a.get((cache.name, protocol, first.signal, first.parameters, point.text))
+                    two = samples_b.get((cache.name, protocol, second.signal, second.parameters, point.text))
                     if one is not None and two is not None:
-                        place = (cache.name, protocol, first.text, second.text, at)
+                        place = (cache.name, protocol, first.text, second.text, point)
                         yield paired(place, one, two, cache.layers)
 
 
-def paired(place: tuple[str, str, str, str, str], a: pd.DataFrame, b: pd.DataFrame, depth: int) -> Paired:
+def paired(place: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b: pd.DataFrame, depth: int) -> Paired:
     """One reading in pairs; both frames in the order of their ids."""
     if not np.array_equal(a["id"].to_numpy(), b["id"].to_numpy()):
         raise InputError(f"the runs hold different samples of {place[0]} at {place[-1]}")
@@ -226,7 +227,7 @@ def other_numbers(
 
     def of(run: Run, entry: Entry) -> dict[tuple[Any, ...], Row]:
         return {
-            (row.cache, row.protocol, row.at, row.layer, row.decisions, row.measure): row
+            (row.cache, row.protocol, row.operating_point, row.layer, row.decisions, row.measure): row
             for row in run.rows.values()
             if (row.signal, row.parameters) == (entry.signal, entry.parameters) and row.cache in names
             and row.protocol in protocols and row.signal not in BOUNDS and is_unpaired(row)
@@ -239,13 +240,13 @@ def other_numbers(
         if x == y or (x is not None and y is not None and abs(x - y) <= NOISE * max(abs(x), abs(y), 1.0)):
             yield None
         else:
-            cache, protocol, at, layer, decisions, measure = key
-            yield Moved(cache, protocol, first.text, second.text, at, layer, decisions, measure, x, y)
+            cache, protocol, point, layer, decisions, measure = key
+            yield Moved(cache, protocol, first.text, second.text, point, layer, decisions, measure, x, y)
 
 
 def is_unpaired(row: Row) -> bool:
     """Whether a number is not one of those that :func:`paired` compares sample by sample."""
-    kept = row.at.startswith(("speed_up=", "loss=")) and not row.decisions
+    kept = row.operating_point.kind in ("speed_up", "loss") and not row.decisions
     return not (kept and row.measure in ("accuracy", "speed_up", "max_speed_up"))
 
 

@@ -36,12 +36,12 @@ MEASURES = ("accuracy", "f1", "mean_accuracy_f1", "speed_up", "dis", "premature_
 
 def is_shown(run: Run, row: Any) -> bool:
     """Whether the page may show a row of the results or pairs: a reading at a speed-up, or DIS at a table's layer."""
-    measure, at, layer, decisions, cache = (row[name] for name in ("measure", "at", "layer", "decisions", "cache"))
+    measure, layer, decisions, cache = (row[name] for name in ("measure", "layer", "decisions", "cache"))
     if measure not in MEASURES or decisions == "reached":
         return False
     if measure == "dis":
         return any(one.name == cache and layer in one.table_layers for one in run.caches)
-    return layer is None and str(at).startswith("speed_up=")
+    return layer is None and row["operating_point"].kind == "speed_up"
 
 
 def keep(run_dir: Path) -> None:
@@ -53,9 +53,10 @@ def keep(run_dir: Path) -> None:
         raise InputError(f"{run_dir} is a run of another suite than paper is now; run it again: exitbench run --force")
     KEPT.mkdir(exist_ok=True)
     # Whether two signals agree in every number is told from more than the page shows.
-    rows = [row for row in run.rows.values() if is_shown(run, vars(row)) or is_telling(row)]
+    rows = [row for row in run.rows.values() if is_shown(run, row._asdict()) or is_telling(row)]
     write_table(KEPT / "results.parquet", rows_table(rows))
-    write_table(KEPT / "pairs.parquet", table_of("pairs", [pair for pair in run.pair_rows if is_shown(run, pair)]))
+    pairs = [{**pair, "operating_point": pair["operating_point"].text} for pair in run.pair_rows if is_shown(run, pair)]
+    write_table(KEPT / "pairs.parquet", table_of("pairs", pairs))
     write_json(KEPT / "run.json", {name: run.record[name] for name in RECORD})
 
 

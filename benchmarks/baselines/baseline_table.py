@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exitbench.atomic_files import make_directory, write_text
+from exitbench.benchmarks.results.operating_point import OperatingPoint, at_threshold, operating_point
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.benchmarks.results.vocabulary import MEDIAN
 from exitbench.errors import InputError
@@ -35,7 +36,7 @@ ONE_PAIR = 1000.0
 RANKED = frozenset({"dis", "tied_share", "aurc", "excess_aurc", "area"})
 """Measures that depend on the order of all samples, not only on who passes one threshold."""
 
-Key = tuple[str | int | None, ...]
+Key = tuple[str | int | OperatingPoint | None, ...]
 """A row's values in the columns of ``KEY``; the layer is a number or ``None``."""
 
 
@@ -90,7 +91,9 @@ class Move:
         """The measure and where it is read, such as ``premature_rate, speed_up=4, all``."""
         named = dict(zip(KEY, self.key, strict=True))
         layer = "" if named["layer"] is None else f"layer {named['layer']}"
-        return ", ".join(str(part) for part in (named["measure"], named["at"], layer, named["decisions"]) if part)
+        return ", ".join(
+            str(part) for part in (named["measure"], named["operating_point"], layer, named["decisions"]) if part
+        )
 
 
 def pinned_rows(rows: Iterable[Row]) -> Iterator[Row]:
@@ -101,8 +104,8 @@ def pinned_rows(rows: Iterable[Row]) -> Iterator[Row]:
     for row in rows:
         if row.layer is None or not row.measure.endswith("_rate"):
             yield row
-        if row.at == f"tau={MEDIAN}" and row.measure == "speed_up" and row.threshold is not None:
-            yield replace(row, measure=THRESHOLD, value=row.threshold, std_err=math.nan)
+        if row.operating_point == at_threshold(MEDIAN) and row.measure == "speed_up" and row.threshold is not None:
+            yield row._replace(measure=THRESHOLD, value=row.threshold, std_err=math.nan)
 
 
 def tolerance_of(row: Row) -> float:
@@ -158,7 +161,7 @@ def with_errors(found: Iterable[Move], rows: Iterable[Row]) -> list[Move]:
 
 def sort_key(key: Key) -> tuple[tuple[int, str], ...]:
     """Orders keys column by column; layers as numbers, an absent one first."""
-    return tuple((-1 if part is None else part, "") if not isinstance(part, str) else (0, part) for part in key)
+    return tuple((0, str(part)) if isinstance(part, str | OperatingPoint) else (part or -1, "") for part in key)
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
@@ -212,13 +215,18 @@ def parse_line(cells: Sequence[str], where: str) -> tuple[Key, Pinned]:
     line = dict(zip(COLUMNS, cells, strict=True))
     try:
         layer = int(line["layer"]) if line["layer"] else None
+        point = operating_point(line["operating_point"])
         pinned = Pinned(float(line["value"]) if line["value"] else math.nan, float(line["tolerance"]))
     except ValueError:
-        shown = ", ".join(repr(line[name]) for name in ("layer", "value", "tolerance"))
-        raise InputError(f"{where}: layer, value and tolerance must be numbers, found {shown}") from None
+        shown = ", ".join(repr(line[name]) for name in ("operating_point", "layer", "value", "tolerance"))
+        raise InputError(
+            f"{where}: expected an operating point such as speed_up=2, and numbers as layer, value and tolerance, "
+            f"found {shown}"
+        ) from None
     if not 0 <= pinned.tolerance < math.inf:
         raise InputError(f"{where}: a tolerance is a number from 0, found {line['tolerance']}")
-    return tuple(layer if name == "layer" else line[name] for name in KEY), pinned
+    typed: dict[str, str | int | OperatingPoint | None] = {**line, "layer": layer, "operating_point": point}
+    return tuple(typed[name] for name in KEY), pinned
 
 
 def _numbered(reader: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:

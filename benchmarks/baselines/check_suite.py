@@ -80,7 +80,7 @@ def check_suite(
     found = moves(baseline or {}, rows)
     if any(move.kind == "moved" for move in found):
         again = errors_suite(suite, found)
-        measured, _ = recompute(again, directories, workers, min(suite.resamples, ERROR_RESAMPLES))
+        measured, _ = recompute(again, directories, workers, min(suite.questions.resamples, ERROR_RESAMPLES))
         found = with_errors(found, measured)
     return Checked(suite.name, file, baseline, baseline_of(rows, baseline), tuple(found))
 
@@ -91,7 +91,7 @@ def recompute(
     """The results of a suite with few resamples, and one line for everything that could not be computed."""
     with tempfile.TemporaryDirectory(prefix="exitbench-check-") as folder:
         try:
-            few = replace(suite, resamples=resamples)
+            few = suite.asking(resamples=resamples)
             outcome = run_suite(few, Path(folder), workers=workers, directories=directories)
         except InputError as error:
             return [], [str(error)]

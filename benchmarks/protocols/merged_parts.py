@@ -22,6 +22,7 @@ from exitbench.benchmarks.protocols.choice import Choice
 from exitbench.benchmarks.protocols.part_points import PartReading, PartResult
 from exitbench.benchmarks.protocols.splits import Part, fold_numbers
 from exitbench.benchmarks.replay.tally import Tally
+from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.status import Status
 
 S = TypeVar("S", Tally, RateTally)
@@ -48,21 +49,21 @@ class Merged:
 
     def __init__(self, results: Sequence[Sequence[PartResult]], parts: tuple[Part, ...], choice: Choice) -> None:
         self.results, self.parts, self.choice = results, parts, choice
-        self._readings: dict[str, MergedReading] = {}
+        self._readings: dict[OperatingPoint, MergedReading] = {}
         self._chosen = [results[int(choice.parts[number])][number] for number in range(len(parts))]
 
     @property
-    def questions(self) -> list[str]:
-        return list(self._chosen[0].readings)
+    def points(self) -> list[OperatingPoint]:
+        return list(self._chosen[0].points)
 
-    def reading(self, at: str) -> MergedReading:
-        """The reading called ``at``, over all parts."""
-        if at not in self._readings:
-            self._readings[at] = self._merged_reading(at)
-        return self._readings[at]
+    def reading(self, point: OperatingPoint) -> MergedReading:
+        """What the signal gives at an operating point, over all parts."""
+        if point not in self._readings:
+            self._readings[point] = self._merged_reading(point)
+        return self._readings[point]
 
-    def _merged_reading(self, at: str) -> MergedReading:
-        found = [result.readings[at] for result in self._chosen]
+    def _merged_reading(self, point: OperatingPoint) -> MergedReading:
+        found = [result.points[point] for result in self._chosen]
         status, reason = worst(found)
         thresholds = {reading.threshold for reading in found}
         exits: NDArray[np.int64] | None = None
@@ -76,7 +77,7 @@ class Merged:
             thresholds.pop() if len(thresholds) == 1 else float("nan"),
             exits,
             added([reading.tally for reading in found]),
-            self._resampled(lambda result: result.readings[at].resampled),
+            self._resampled(lambda result: result.points[point].resampled),
             status,
             reason,
             None if any(one is None for one in randomised) else added([one for one in randomised if one is not None]),

@@ -9,6 +9,7 @@ be made afterwards, part by part and resample by resample, before anything is me
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,7 @@ from exitbench.benchmarks.replay.operating_points import (
 )
 from exitbench.benchmarks.replay.tally import Tally, tally_at
 from exitbench.benchmarks.replay.trade_off_curve import Curve
+from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.status import Status
 from exitbench.benchmarks.results.vocabulary import MEDIAN
 from exitbench.benchmarks.scoring.outcomes import Measure
@@ -36,7 +38,7 @@ from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.statistics.resampled_points import gather
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
-from exitbench.benchmarks.suites.questions import Questions
+from exitbench.benchmarks.suites.questions import Questions, band_costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class PartResult:
 
     primary: float
     primary_resampled: NDArray[np.float64]
-    readings: dict[str, PartReading]
+    points: dict[OperatingPoint, PartReading]
     rates: PartRates
     band: Tally
     band_resampled: Tally
@@ -82,46 +84,46 @@ class PartResult:
     certainty: NDArray[np.float64]
 
 
-def evaluate_part(curves: ConfigurationCurves, part: Part, questions: Questions) -> PartResult:
+def evaluate_part(
+    curves: ConfigurationCurves, part: Part, questions: Questions, operating_points: Sequence[OperatingPoint]
+) -> PartResult:
     """Read everything off one configuration in one part."""
     measure = curves.scored.samples("test").measure
     train = curves.exact(part.variant, part.train_side, part.train)
     test = train if part.in_sample else curves.exact(part.variant, "test", part.test)
     weighted = curves.weighted(part)
-    asked = [float(one.value) for one in questions.readings if one.kind == "speed_up"]
-    wanted = np.array([*asked, questions.primary, questions.rates_at, *(1 / cost for cost in questions.costs)])
+    asked = [point.number for point in operating_points if point.kind == "speed_up"]
+    costs = np.array(band_costs(train.depth))
+    wanted = np.array([*asked, questions.primary_speed_up, questions.rates_speed_up, *(1 / costs)])
     index = weighted.nearest(wanted)
     position = {speed_up: row for row, speed_up in enumerate(asked)}
     final = curves.draws.final(part.train_side, part.train, curves.whole(part.variant, part.train_side).outcomes)
-    losses = [float(one.value) for one in questions.readings if one.kind == "loss"]
+    losses = [point.number for point in operating_points if point.kind == "loss"]
     within = iter(weighted.within(measure, final.score(measure), losses))
-    readings: dict[str, PartReading] = {}
-    for question in questions.readings:
-        if question.kind == "speed_up":
-            rows = index[position[float(question.value)]]
-            readings[question.at] = _at_speed_up(train, test, float(question.value), gather(weighted.test, rows))
-        elif question.kind == "loss":
-            readings[question.at] = _within_loss(
-                train, test, float(question.value), measure, weighted.test, next(within)
-            )
+    points: dict[OperatingPoint, PartReading] = {}
+    for point in operating_points:
+        if point.kind == "speed_up":
+            rows = index[position[point.number]]
+            points[point] = _at_speed_up(train, test, point.number, gather(weighted.test, rows))
+        elif point.kind == "loss":
+            points[point] = _within_loss(train, test, point.number, measure, weighted.test, next(within))
         else:
-            threshold = threshold_of(question.value, curves.whole(part.variant, "test").scores)
+            threshold = threshold_of(point, curves.whole(part.variant, "test").scores)
             whole = curves.whole(part.variant, "test")
             at_threshold(whole, threshold)  # refuses a threshold that the signal cannot have
             exits = exit_layers(whole.scores, threshold)
             resampled = resampled_exits(exits, whole.outcomes, curves.draws.some("test", part.test))
             tally = tally_at(exits[part.test], test.outcomes)
-            readings[question.at] = PartReading(threshold, exits[part.test], tally, resampled)
+            points[point] = PartReading(threshold, exits[part.test], tally, resampled)
     at_primary, at_rates, band = index[len(asked)], index[len(asked) + 1], index[len(asked) + 2 :]
-    points = nearest_points(train, 1 / np.array(questions.costs))
+    nearest = nearest_points(train, 1 / costs)
     low, high = train.cost_range
-    costs = np.array(questions.costs)
     return PartResult(
-        primary=matched_score(train, questions.primary, measure),
-        primary_resampled=resampled_matched_score(weighted.train_at(at_primary), questions.primary, measure),
-        readings=readings,
-        rates=_rates(curves, part, train, test, weighted, questions.rates_at, at_rates),
-        band=test.tally[test.points_at(train.thresholds[points])],
+        primary=matched_score(train, questions.primary_speed_up, measure),
+        primary_resampled=resampled_matched_score(weighted.train_at(at_primary), questions.primary_speed_up, measure),
+        points=points,
+        rates=_rates(curves, part, train, test, weighted, questions.rates_speed_up, at_rates),
+        band=test.tally[test.points_at(train.thresholds[nearest])],
         band_resampled=gather(weighted.test, band),
         reaches=(costs >= low - ROUNDING) & (costs <= high + ROUNDING),
         certainty=test.scores.certainty,
@@ -140,12 +142,12 @@ def resampled_matched_score(tally: Tally, speed_up: float, measure: Measure) -> 
     return np.where(near, tally.score(measure), np.nan)
 
 
-def threshold_of(value: float | str, scores: SignalScores) -> float:
+def threshold_of(point: OperatingPoint, scores: SignalScores) -> float:
     """A threshold as a number; ``median`` is the lower median of the scores at the first layer that may exit."""
-    if value == MEDIAN:
+    if point.value == MEDIAN:
         first = np.sort(scores.values[scores.first_exit_layer - 1])
         return float(first[(len(first) - 1) // 2])
-    return float(value)
+    return point.number
 
 
 def _at_speed_up(train: Curve, test: Curve, speed_up: float, resampled: Tally) -> PartReading:

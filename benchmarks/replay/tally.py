@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exitbench.benchmarks.results.status import Verdict
-from exitbench.benchmarks.results.vocabulary import MEASURES
-from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
+from exitbench.benchmarks.scoring.outcomes import TASK_SCORES, Measure, Outcomes
 from exitbench.errors import InputError, did_you_mean
 
 Sums = NDArray[Any]
@@ -66,8 +65,8 @@ class Tally:
 
     def score(self, measure: Measure) -> NDArray[np.float64]:
         """The task score called ``measure``, in percent."""
-        if measure not in MEASURES:
-            raise InputError(f"unknown task score {measure!r}.{did_you_mean(measure, MEASURES)}")
+        if measure not in TASK_SCORES:
+            raise InputError(f"unknown task score {measure!r}.{did_you_mean(measure, TASK_SCORES)}")
         found: NDArray[np.float64] = getattr(self, measure)
         return found
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import whole_file, write_text
 from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_of
+from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
 from exitbench.errors import InputError
 
 
@@ -62,6 +63,11 @@ class RunFiles:
         if not file.is_file():
             raise InputError(f"{self.path} holds no run: expected run.json (an interrupted run has none yet)")
         record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if record.get("schema") != RESULTS_SCHEMA:
+            raise InputError(
+                f"{self.path} has result files of schema {record.get('schema')}, this version of exitbench writes and "
+                f"reads {RESULTS_SCHEMA}; run again"
+            )
         return record
 
     def table(self, name: str) -> pd.DataFrame:

@@ -12,7 +12,7 @@ reader could doubt:
     each protocol so that every table has them. The bound ``random`` has empty ``parameters`` and is the
     expected value of a coin, in closed form, at the speed-ups that are read. A suite that lists the
     signal ``random`` has rows for both: the signal's own have its parameters (``seed=0``).
-``at``
+``operating_point``
     Empty, ``speed_up=4``, ``loss=0.5``, ``tau=0.3``, ``tau=median`` or ``final``. The median is a
     threshold that is itself a cached score (see :mod:`exitbench.benchmarks.suites.suite`); its number stands in
     ``threshold`` and not here. A given threshold involves no choice, so its readings stand under the
@@ -39,23 +39,35 @@ else: the mean of that cache's accuracy and F1.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-KEY = ("cache", "model", "task", "split", "protocol", "signal", "parameters", "at", "layer", "decisions", "measure")
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, operating_point
+
+KEY = (
+    "cache",
+    "model",
+    "task",
+    "split",
+    "protocol",
+    "signal",
+    "parameters",
+    "operating_point",
+    "layer",
+    "decisions",
+    "measure",
+)
 """What makes a row of ``results.parquet`` unique."""
 
 
 TEXT, REAL, COUNT, LAYER, FLAG = pa.string(), pa.float64(), pa.int64(), pa.int32(), pa.bool_()
 PLACE = [("cache", TEXT), ("model", TEXT), ("task", TEXT), ("split", TEXT), ("protocol", TEXT)]
 SIGNAL = [("signal", TEXT), ("parameters", TEXT)]
-QUESTION = [("at", TEXT), ("layer", LAYER), ("decisions", TEXT), ("measure", TEXT)]
+QUESTION = [("operating_point", TEXT), ("layer", LAYER), ("decisions", TEXT), ("measure", TEXT)]
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     "results": pa.schema(
@@ -82,12 +94,13 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # Readings at speed-ups and losses, of what a suite's entries stand for.
     "samples": pa.schema(
         PLACE + SIGNAL
-        + [("at", TEXT), ("id", COUNT), ("exit_layer", LAYER), ("prediction", LAYER), ("label", LAYER), ("right", FLAG)]
+        + [("operating_point", TEXT), ("id", COUNT), ("exit_layer", LAYER)]
+        + [("prediction", LAYER), ("label", LAYER), ("right", FLAG)]
     ),
     # kind "exits": how many samples leave at a layer; "scores": how many scores of a layer lie in [low, high).
     "histograms": pa.schema(
         PLACE + SIGNAL
-        + [("kind", TEXT), ("at", TEXT), ("layer", LAYER), ("low", REAL), ("high", REAL)]
+        + [("kind", TEXT), ("operating_point", TEXT), ("layer", LAYER), ("low", REAL), ("high", REAL)]
         + [("right", COUNT), ("wrong", COUNT), ("count", COUNT)]
     ),
     # Coverage as a share (0..1), risk in points; thinned to at most 200 coverages, at the suite's layers.
@@ -96,8 +109,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 """The parquet files of a run and their columns."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One number of ``results.parquet``; the fields are its columns."""
 
     cache: str
@@ -108,7 +120,7 @@ class Row:
     signal: str
     parameters: str
     measure: str
-    at: str = ""
+    operating_point: OperatingPoint = NOWHERE
     layer: int | None = None
     decisions: str = ""
     value: float = float("nan")
@@ -126,34 +138,26 @@ class Row:
     def key(self) -> tuple[Any, ...]:
         return _key_of(self)
 
-    def but(self, **changes: Any) -> Row:
-        """The same row with some columns changed, like ``dataclasses.replace``, which takes ten times as long."""
-        new = object.__new__(Row)
-        columns = new.__dict__
-        columns.update(self.__dict__)
-        columns.update(changes)
-        if len(columns) != len(self.__dict__):
-            raise TypeError(f"no columns of a row: {', '.join(changes.keys() - self.__dict__.keys())}")
-        return new
-
 
 _key_of = operator.attrgetter(*KEY)
 
 
 def rows_table(rows: Iterable[Row]) -> pa.Table:
     """Rows as a table of ``results.parquet``; a NaN stays NaN, an absent threshold or flag is null."""
-    listed = [row.__dict__ for row in rows]
-    columns = {name: [row[name] for row in listed] for name in SCHEMAS["results"].names}
+    columns: dict[str, Sequence[Any]] = dict(zip(Row._fields, zip(*rows, strict=True), strict=False))
+    columns = {name: columns.get(name, ()) for name in SCHEMAS["results"].names}
+    columns["operating_point"] = [point.text for point in columns["operating_point"]]
     return pa.table(columns, schema=SCHEMAS["results"])
 
 
 def rows_of(table: pa.Table) -> list[Row]:
     """A table of ``results.parquet`` as rows, an absent layer, threshold or flag as ``None``."""
     columns = []
-    for field in dataclasses.fields(Row):
-        column = table[field.name]
+    for name in Row._fields:
+        column = table[name]
         plain = column.null_count == 0 and not pa.types.is_string(column.type)
-        columns.append(column.to_numpy().tolist() if plain else column.to_pylist())  # the former is far quicker
+        values = column.to_numpy().tolist() if plain else column.to_pylist()  # the former is far quicker
+        columns.append(map(operating_point, values) if name == "operating_point" else values)
     return list(itertools.starmap(Row, zip(*columns, strict=True)))
 
 
@@ -176,7 +180,7 @@ def columns_table(name: str, columns: Mapping[str, Any], length: int) -> pa.Tabl
 
 
 PAIR_KEY = (
-    "cache", "model", "task", "split", "protocol", "at", "layer", "decisions", "measure",
+    "cache", "model", "task", "split", "protocol", "operating_point", "layer", "decisions", "measure",
     "signal_a", "parameters_a", "signal_b", "parameters_b",
 )  # fmt: skip
 """What makes a row of ``pairs.parquet`` unique."""

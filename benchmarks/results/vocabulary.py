@@ -1,37 +1,33 @@
-"""The words that result files, suites and reports share: measures, bounds, protocols, levels."""
+"""The words and levels that suites, results and reports share: protocols, measures, bounds, confidence."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-PROTOCOLS = ("in-sample", "cross-fit", "held-out")
+RESULTS_SCHEMA = 2
+"""The number in ``run.json`` that says which columns the result files have."""
 
+PROTOCOLS = ("in-sample", "cross-fit", "held-out")
 
 MEDIAN, ALL = "median", "all"
 """Words that stand for thresholds in a suite."""
 
-
 Ties = Literal["half", "strict"]
-
-
 TIES: tuple[Ties, ...] = ("half", "strict")
 """What a tied pair counts for DIS: one half, or nothing."""
 
-
-MEASURES = (
-    "dis", "tied_share", "aurc", "excess_aurc", "premature_rate", "delayed_rate", "speed_up",
-    "accuracy", "f1", "mean_accuracy_f1", "area", "max_speed_up",
-)  # fmt: skip
-
-
 HIGHER_IS_BETTER = frozenset({"dis", "accuracy", "f1", "mean_accuracy_f1", "area", "max_speed_up"})
-
-
 LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_rate"})
-
-
-STATUSES = ("ok", "undefined", "unmatched", "unreliable")
-
+MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up"}
 
 BOUNDS = frozenset({"oracle", "final", "fixed", "random"})
 """Signals that are printed for orientation and never compared."""
+
+AVERAGE = "average"
+"""The task of rows that average over the tasks of one model."""
+
+SIGNIFICANCE = 0.05
+"""A difference is claimed below this adjusted p-value."""
+
+NORMAL_QUANTILE = 1.959963984540054
+"""Standard errors from a value to the end of its 95% interval: the 97.5% quantile of the normal distribution."""

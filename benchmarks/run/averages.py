@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference
-from exitbench.benchmarks.results.vocabulary import BOUNDS, HIGHER_IS_BETTER
+from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, HIGHER_IS_BETTER, NORMAL_QUANTILE
 from exitbench.benchmarks.run.compared_columns import Question, normal_difference, pair_row, paired_p_value, question_of
 from exitbench.benchmarks.statistics.multiple_comparisons import against_best, holm
 
 AVERAGED = ("accuracy", "speed_up", "max_speed_up")
-AVERAGE = "average"
 Metrics = Mapping[str, str]
 """Cache name to its task's own score."""
 
@@ -75,35 +75,43 @@ def columns_of(rows: Sequence[Row], protocol: str, caches: Sequence[str], metric
     found: dict[tuple[str, str, Question], dict[str, Row]] = {}
     own = {metrics[cache] for cache in caches}
     for row in rows:
-        if row.protocol != protocol or row.layer is not None or row.decisions or row.at.startswith("tau="):
+        if row.protocol != protocol or row.layer is not None or row.decisions or row.operating_point.kind == "tau":
             continue
         if row.measure in AVERAGED:
             found.setdefault((row.signal, row.parameters, question_of(row)), {})[row.cache] = row
         if row.measure == metrics[row.cache] and own != {"accuracy"}:
             # Where tasks differ in metric, the paper's average takes each task's own; see results.schema.
             name = "f1" if own == {"f1"} else "mean_accuracy_f1"
-            question = (row.at, row.layer, row.decisions, name)
+            question = (row.operating_point, row.layer, row.decisions, name)
             found.setdefault((row.signal, row.parameters, question), {})[row.cache] = row
     return [(signal, parameters, question, given) for (signal, parameters, question), given in found.items()]
 
 
 def mean_rows(place: Mapping[str, Any], column: Column, caches: Sequence[str], metrics: Metrics) -> list[Row]:
     """The average of one column, blank when a cache has no value that counts."""
-    signal, parameters, (at, layer, decisions, measure), given = column
-    blank = Row(**place, signal=signal, parameters=parameters, at=at, layer=layer, decisions=decisions, measure=measure)
+    signal, parameters, (point, layer, decisions, measure), given = column
+    blank = Row(
+        **place,
+        signal=signal,
+        parameters=parameters,
+        operating_point=point,
+        layer=layer,
+        decisions=decisions,
+        measure=measure,
+    )
     counts = {
         cache: row for cache, row in given.items() if row.status in ("ok", "unreliable") and not np.isnan(row.value)
     }
     missing = [cache for cache in caches if cache not in counts]
     if missing:
-        return [replace(blank, status="undefined", reason=f"no reading for {', '.join(missing)}")]
+        return [blank._replace(status="undefined", reason=f"no reading for {', '.join(missing)}")]
     values = np.array([counts[cache].value for cache in caches])
     errors = np.array([counts[cache].std_err for cache in caches])
     value, error = float(values.mean()), float(np.sqrt(np.square(errors).sum()) / len(caches))
-    reach = 1.959963984540054 * error
+    reach = NORMAL_QUANTILE * error
     return [
-        replace(
-            blank, value=value, low=value - reach, high=value + reach, std_err=error,
+        blank._replace(
+            value=value, low=value - reach, high=value + reach, std_err=error,
             n=sum(counts[cache].n for cache in caches), reason=meaning(measure, caches, metrics),
         )
     ]  # fmt: skip
@@ -128,16 +136,16 @@ def compare_means(
     """Marks and pairs of the averages, from the pairs of the single tasks."""
     known = {
         (pair["cache"], (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"]),
-         (pair["at"], pair["layer"], pair["decisions"], pair["measure"])): pair
+         (operating_point(pair["operating_point"]), pair["layer"], pair["decisions"], pair["measure"])): pair
         for pair in pairs if pair["protocol"] == place["protocol"]
     }  # fmt: skip
     marked: dict[tuple[Any, ...], Row] = {}
     found: list[dict[str, Any]] = []
     for question in dict.fromkeys(question_of(row) for row in means):
-        at, layer, decisions, measure = question
+        point, layer, decisions, measure = question
         present = [row for row in means if question_of(row) == question and row.status == "ok"
                    and (row.signal, row.parameters) in entries and row.signal not in BOUNDS]  # fmt: skip
-        if measure not in HIGHER_IS_BETTER or (at.startswith("loss=") and measure != "max_speed_up") or not present:
+        if measure not in HIGHER_IS_BETTER or (point.kind == "loss" and measure != "max_speed_up") or not present:
             continue
         tests: dict[tuple[int, int], Difference] = {}
         for a, b in itertools.combinations(range(len(present)), 2):
@@ -145,7 +153,7 @@ def compare_means(
             single = []
             for cache in caches:
                 name = metrics[cache] if measure in ("f1", "mean_accuracy_f1") else measure
-                single.append(known.get((cache, first, second, (at, layer, decisions, name))))
+                single.append(known.get((cache, first, second, (point, layer, decisions, name))))
             errors = [float("nan") if one is None else float(one["std_err"]) for one in single]
             error = float(np.sqrt(np.square(errors).sum()) / len(caches))
             tests[a, b] = normal_difference(present[a].value - present[b].value, error)
@@ -154,7 +162,7 @@ def compare_means(
         best = int(np.flatnonzero(marks.best)[0])
         for number, row in enumerate(present):
             flags = bool(marks.best[number]), bool(marks.tied_with_best[number])
-            marked[row.key] = replace(row, best=flags[0], tied_with_best=flags[1])
+            marked[row.key] = row._replace(best=flags[0], tied_with_best=flags[1])
         for (pair, test), over_pairs in zip(tests.items(), adjusted, strict=True):
             other = pair[1] if pair[0] == best else pair[0]
             against = float(marks.adjusted[other]) if best in pair else None

@@ -21,6 +21,7 @@ from exitbench.benchmarks.protocols.splits import fold_numbers
 from exitbench.benchmarks.replay.bounds import final_layer, fixed_layer, oracle, random_at
 from exitbench.benchmarks.replay.operating_points import area_below, areas_below
 from exitbench.benchmarks.results.files import write_part
+from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up, operating_point
 from exitbench.benchmarks.results.schema import Row, rows_of, rows_table, table_of
 from exitbench.benchmarks.run import figure_rows as pictures
 from exitbench.benchmarks.run.compared_columns import Compared, compare, question_of
@@ -28,31 +29,30 @@ from exitbench.benchmarks.run.measure_stage import draws_for, protocol_parts
 from exitbench.benchmarks.run.measured_rows import (
     Measured,
     joined,
-    speed_up_text,
     tally_rows,
     with_interval,
     with_intervals,
 )
 from exitbench.benchmarks.scoring.score_store import ScoredCache
 from exitbench.benchmarks.statistics.resampled_curves import Drawn, resampled_exits
-from exitbench.benchmarks.suites.questions import Settings
+from exitbench.benchmarks.suites.questions import Questions
 
 
-def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], settings: Settings) -> None:
+def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], questions: Questions) -> None:
     """Compare the entries that the given unit folders hold, and write the cache's final rows and pairs."""
     rows = [row for unit in units for row in rows_of(pq.read_table(unit / "results.parquet"))]
     pairs: list[dict[str, Any]] = []
     coins: list[pa.Table] = []
-    drawn = draws_for(scored, settings).all("test")
-    for protocol in settings.protocols:
-        entries = [one for unit in units for one in load_compared(unit, scored, settings, protocol)]
+    drawn = draws_for(scored, questions).all("test")
+    for protocol in questions.protocols:
+        entries = [one for unit in units for one in load_compared(unit, scored, questions, protocol)]
         place = {"cache": scored.cache, "model": scored.model, "task": scored.task, "split": scored.split,
                  "protocol": protocol}  # fmt: skip
         for entry, measured in zip(entries, area_rows(place, entries, scored), strict=True):
             rows.append(measured.row)
             if measured.resampled is not None:
                 entry.resampled[question_of(measured.row)] = measured.resampled
-        rows += bound_rows(place, scored, settings, drawn)
+        rows += bound_rows(place, scored, questions, drawn)
         coins.append(pictures.coin_rows({**place, "signal": "random", "parameters": ""}, scored.samples("test")))
         mine = {(row.signal, row.parameters, question_of(row)): row for row in rows if row.protocol == protocol}
         marked, found = compare(place, entries, mine)
@@ -63,11 +63,11 @@ def write_pairs(folder: Path, scored: ScoredCache, units: Sequence[Path], settin
     write_part(folder / "curves.parquet", pa.concat_tables(coins))
 
 
-def load_compared(unit: Path, scored: ScoredCache, settings: Settings, protocol: str) -> list[Compared]:
+def load_compared(unit: Path, scored: ScoredCache, questions: Questions, protocol: str) -> list[Compared]:
     """The entries of one unit under one protocol."""
     index = json.loads((unit / "compared.json").read_text(encoding="utf-8"))
     right = scored.samples("test").outcomes.correct[:-1]
-    folds = fold_numbers(protocol_parts(scored, settings, protocol))
+    folds = fold_numbers(protocol_parts(scored, questions, protocol))
     found = []
     with np.load(unit / "compared.npz") as arrays:
         for number, entry in enumerate(index):
@@ -75,7 +75,8 @@ def load_compared(unit: Path, scored: ScoredCache, settings: Settings, protocol:
                 continue
             draws = arrays[f"{number}-resampled"]
             resampled = {
-                (at, layer, kind, measure): draws[row] for row, (at, layer, kind, measure) in enumerate(entry["rows"])
+                (operating_point(point), layer, kind, measure): draws[row]
+                for row, (point, layer, kind, measure) in enumerate(entry["rows"])
             }
             cost, score = arrays[f"{number}-cost"], arrays[f"{number}-score"]
             exact = f"{number}-exact-cost" in arrays
@@ -87,7 +88,7 @@ def load_compared(unit: Path, scored: ScoredCache, settings: Settings, protocol:
                     entry["signal"], entry["parameters"], entry["reason"], resampled,
                     Ranking(arrays[f"{number}-certainty"], right, folds), polyline, rising(cost, score),
                     (arrays[f"{number}-cost-resampled"], arrays[f"{number}-score-resampled"]),
-                    settings.ties,
+                    questions.ties,
                 )
             )  # fmt: skip
     return found
@@ -117,7 +118,7 @@ def area_rows(place: Mapping[str, Any], entries: Sequence[Compared], scored: Sco
     high = min((float(one.polyline[0][-1]) for one in usable), default=0.0)
     if len(usable) < len(entries) or low >= high:
         reason = "the compared signals have no range of costs in common"
-        return [Measured(blank.but(status="undefined", reason=joined(reason, blank.reason))) for blank in blanks]
+        return [Measured(blank._replace(status="undefined", reason=joined(reason, blank.reason))) for blank in blanks]
     found = []
     for blank, entry in zip(blanks, entries, strict=True):
         value = area_below(*entry.polyline, low, high)
@@ -125,11 +126,11 @@ def area_rows(place: Mapping[str, Any], entries: Sequence[Compared], scored: Sco
         costs, scores = entry.band_resampled
         draws = areas_below(costs, scores, low, high)
         span = f"over relative costs {low:.4f} to {high:.4f}"
-        found.append(with_interval(blank.but(reason=joined(span, blank.reason)), value, draws + (value - coarse)))
+        found.append(with_interval(blank._replace(reason=joined(span, blank.reason)), value, draws + (value - coarse)))
     return with_intervals(found)
 
 
-def bound_rows(place: Mapping[str, Any], scored: ScoredCache, settings: Settings, drawn: Drawn) -> list[Row]:
+def bound_rows(place: Mapping[str, Any], scored: ScoredCache, questions: Questions, drawn: Drawn) -> list[Row]:
     """Oracle, final layer, every fixed layer, and a coin at the suite's speed-ups."""
     samples = scored.samples("test")
     outcomes = samples.outcomes
@@ -140,9 +141,9 @@ def bound_rows(place: Mapping[str, Any], scored: ScoredCache, settings: Settings
         *(fixed_layer(outcomes, m) for m in range(1, outcomes.depth + 1)),
     ]
     for bound in bounds:
-        at = "final" if bound.name == "final" else ""
+        point = FINAL if bound.name == "final" else NOWHERE
         layer = bound.layer if bound.name == "fixed" else None
-        blank = Row(**place, signal=bound.name, parameters="", at=at, layer=layer, measure="")
+        blank = Row(**place, signal=bound.name, parameters="", operating_point=point, layer=layer, measure="")
         assert bound.exits is not None
         draws = resampled_exits(bound.exits, outcomes, drawn)
         plain = tally_rows(blank, bound.tally, None, samples)
@@ -152,9 +153,9 @@ def bound_rows(place: Mapping[str, Any], scored: ScoredCache, settings: Settings
             (one if bound.name != "oracle" and one.row.measure == "speed_up" else other).row
             for one, other in zip(plain, spread, strict=True)
         ]
-    for speed_up in settings.read_speed_ups:
+    for speed_up in questions.every_speed_up:
         coin = random_at(outcomes, speed_up)
-        blank = Row(**place, signal="random", parameters="", at=speed_up_text(speed_up), measure="",
+        blank = Row(**place, signal="random", parameters="", operating_point=at_speed_up(speed_up), measure="",
                     reason="the expected value of a coin")  # fmt: skip
         if coin is not None:
             rows += [one.row for one in tally_rows(blank, coin.tally, None, samples)]

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference
-from exitbench.benchmarks.results.vocabulary import BOUNDS, HIGHER_IS_BETTER, LOWER_IS_BETTER, Ties
+from exitbench.benchmarks.results.vocabulary import BOUNDS, HIGHER_IS_BETTER, LOWER_IS_BETTER, NORMAL_QUANTILE, Ties
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.delong import two_sided
 from exitbench.benchmarks.statistics.intervals import differences
@@ -24,8 +25,8 @@ INFLUENCES = ("dis", "aurc", "excess_aurc")
 """Measures of one layer, whose errors come from influence values."""
 
 
-Question = tuple[str, int | None, str, str]
-"""The columns ``at``, ``layer``, ``decisions`` and ``measure``."""
+Question = tuple[OperatingPoint, int | None, str, str]
+"""The columns ``operating_point``, ``layer``, ``decisions`` and ``measure``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +62,16 @@ class Compared:
 
 def question_of(row: Row) -> Question:
     """The part of a row's key that makes it a column of a table."""
-    return row.at, row.layer, row.decisions, row.measure
+    return row.operating_point, row.layer, row.decisions, row.measure
 
 
 def is_compared(question: Question) -> bool:
     """Whether a column is a contest: more or less is better, and the entries stand at comparable points."""
-    at, layer, decisions, measure = question
+    point, layer, decisions, measure = question
     single_layer_reached = decisions == "reached" and layer is not None  # has no resamples
-    if at.startswith("tau=") or decisions == "randomised" or single_layer_reached:
+    if point.kind == "tau" or decisions == "randomised" or single_layer_reached:
         return False
-    if at.startswith("loss="):
+    if point.kind == "loss":
         return measure == "max_speed_up"
     return measure in HIGHER_IS_BETTER | LOWER_IS_BETTER
 
@@ -98,7 +99,7 @@ def compare(
         marks = against_best(values, p_value, larger_is_better=measure in HIGHER_IS_BETTER)
         for number, (_, row) in enumerate(present):
             best, tied = bool(marks.best[number]), bool(marks.tied_with_best[number])
-            marked[row.key] = row.but(best=best, tied_with_best=tied)
+            marked[row.key] = row._replace(best=best, tied_with_best=tied)
         adjusted = holm([test.p_value for test in tests.values()])
         first = int(np.flatnonzero(marks.best)[0]) if marks.best.any() else -1
         for (pair, test), over_pairs in zip(tests.items(), adjusted, strict=True):
@@ -125,9 +126,9 @@ def pair_row(
     against_best: float | None,
 ) -> dict[str, Any]:
     """One row of ``pairs.parquet``."""
-    at, layer, decisions, measure = question
+    point, layer, decisions, measure = question
     return {
-        **place, "at": at, "layer": layer, "decisions": decisions, "measure": measure,
+        **place, "operating_point": point.text, "layer": layer, "decisions": decisions, "measure": measure,
         "signal_a": first[0], "parameters_a": first[1], "signal_b": second[0], "parameters_b": second[1],
         "difference": test.value, "low": test.low, "high": test.high, "std_err": test.std_err, "n": n,
         "p_value": test.p_value, "p_adjusted": adjusted, "p_against_best": against_best,
@@ -160,5 +161,5 @@ def normal_difference(value: float, std_err: float) -> Difference:
     p_value = float(two_sided(np.array(value), np.array(std_err)))
     if np.isnan(p_value):
         return Difference(value, nan, nan, std_err, nan, "undefined", "the difference has no variance but is not zero")
-    reach = 1.959963984540054 * std_err
+    reach = NORMAL_QUANTILE * std_err
     return Difference(value, value - reach, value + reach, std_err, p_value)

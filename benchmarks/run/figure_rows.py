@@ -17,6 +17,7 @@ from exitbench.benchmarks.measures.exit_rates import rates_everywhere
 from exitbench.benchmarks.protocols.merged_parts import Merged
 from exitbench.benchmarks.replay.bounds import random_curve
 from exitbench.benchmarks.replay.trade_off_curve import Curve
+from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import columns_table, table_of
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.scoring.score_store import Samples
@@ -105,14 +106,16 @@ def coin_rows(place: Mapping[str, Any], samples: Samples) -> pa.Table:
     return columns_table("curves", columns, len(tally.relative_cost))
 
 
-def sample_rows(place: Mapping[str, Any], at: str, exits: NDArray[np.int64], samples: Samples) -> pa.Table:
+def sample_rows(
+    place: Mapping[str, Any], point: OperatingPoint, exits: NDArray[np.int64], samples: Samples
+) -> pa.Table:
     """Exit layer, answer and right or wrong of every sample at one reading."""
     said = samples.predictions[exits - 1, np.arange(samples.size)]
     return columns_table(
         "samples",
         {
             **place,
-            "at": at,
+            "operating_point": point.text,
             "id": samples.ids,
             "exit_layer": exits.astype(np.int32),
             "prediction": said.astype(np.int32),
@@ -123,12 +126,14 @@ def sample_rows(place: Mapping[str, Any], at: str, exits: NDArray[np.int64], sam
     )
 
 
-def exit_histogram_rows(place: Mapping[str, Any], at: str, exits: NDArray[np.int64], samples: Samples) -> pa.Table:
+def exit_histogram_rows(
+    place: Mapping[str, Any], point: OperatingPoint, exits: NDArray[np.int64], samples: Samples
+) -> pa.Table:
     """How many samples leave at each layer at one reading, right and wrong."""
     right = samples.outcomes.correct[exits - 1, np.arange(samples.size)]
     layers = np.arange(1, samples.depth + 1)
     rights, wrongs = (np.bincount(exits[kind], minlength=samples.depth + 1)[1:] for kind in (right, ~right))
-    columns = {**place, "kind": "exits", "at": at, "layer": layers.astype(np.int32)}
+    columns = {**place, "kind": "exits", "operating_point": point.text, "layer": layers.astype(np.int32)}
     return columns_table(
         "histograms", {**columns, "right": rights, "wrong": wrongs, "count": rights + wrongs}, len(layers)
     )
@@ -141,7 +146,7 @@ def score_histogram_rows(
     low, high = float(values.min()), float(values.max())
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
     rights, wrongs = (np.histogram(values[kind], edges)[0] for kind in (right, ~right))
-    columns = {**place, "kind": "scores", "at": "", "layer": layer, "low": edges[:-1], "high": edges[1:]}
+    columns = {**place, "kind": "scores", "operating_point": "", "layer": layer, "low": edges[:-1], "high": edges[1:]}
     return columns_table("histograms", {**columns, "right": rights, "wrong": wrongs, "count": rights + wrongs}, BINS)
 
 

@@ -22,14 +22,14 @@ from exitbench.benchmarks.protocols.part_curves import ConfigurationCurves
 from exitbench.benchmarks.protocols.part_points import PartResult, evaluate_part
 from exitbench.benchmarks.protocols.splits import Part, describe_choice, fold_numbers, parts_of
 from exitbench.benchmarks.results.files import write_part
+from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import SCHEMAS, Row, rows_table
 from exitbench.benchmarks.run import figure_rows as pictures
 from exitbench.benchmarks.run.measured_rows import Measured, measured_all
 from exitbench.benchmarks.scoring.configuration import grid_text
 from exitbench.benchmarks.scoring.score_store import ScoredCache
 from exitbench.benchmarks.statistics.bootstrap_weights import Draws, draws_of
-from exitbench.benchmarks.suites.questions import Questions, Settings
-from exitbench.benchmarks.suites.suite import layers_at
+from exitbench.benchmarks.suites.questions import Questions, layers_at
 from exitbench.errors import InputError
 
 
@@ -51,36 +51,35 @@ def entries_of(scored: ScoredCache, groups: Sequence[Sequence[int]]) -> list[Ent
     return found
 
 
-def draws_for(scored: ScoredCache, settings: Settings) -> Draws:
-    """The bootstrap weights of both sides, as many as the settings ask for."""
-    held_out = "held-out" in settings.protocols
-    return draws_of(scored, settings.seed, settings.resamples, held_out=held_out)
+def draws_for(scored: ScoredCache, questions: Questions) -> Draws:
+    """The bootstrap weights of both sides, as many as the questions ask for."""
+    held_out = "held-out" in questions.protocols
+    return draws_of(scored, questions.seed, questions.resamples, held_out=held_out)
 
 
-def protocol_parts(scored: ScoredCache, settings: Settings, protocol: str) -> tuple[Part, ...]:
+def protocol_parts(scored: ScoredCache, questions: Questions, protocol: str) -> tuple[Part, ...]:
     """The parts of a protocol on this cache."""
     calibration = scored.samples("calibration").size if protocol == "held-out" else None
     ids = scored.samples("test").ids
-    return parts_of(protocol, ids, seed=settings.seed, count=settings.folds, calibration=calibration)
+    return parts_of(protocol, ids, seed=questions.seed, count=questions.folds, calibration=calibration)
 
 
 def evaluate_configurations(
-    scored: ScoredCache, numbers: Sequence[int], settings: Settings
-) -> tuple[dict[str, dict[int, list[PartResult]]], dict[str, tuple[Part, ...]], Questions]:
+    scored: ScoredCache, numbers: Sequence[int], questions: Questions
+) -> tuple[dict[str, dict[int, list[PartResult]]], dict[str, tuple[Part, ...]], tuple[OperatingPoint, ...]]:
     """The results of some configurations of one signal: protocol to configuration to parts."""
     first = scored.configurations[numbers[0]]
-    depth = scored.samples("test").depth
-    questions = settings.questions(first.signal, depth, first.integers)
-    parts = {protocol: protocol_parts(scored, settings, protocol) for protocol in settings.protocols}
-    draws = draws_for(scored, settings)
-    results: dict[str, dict[int, list[PartResult]]] = {protocol: {} for protocol in settings.protocols}
+    points = questions.operating_points(first.signal, first.integers)
+    parts = {protocol: protocol_parts(scored, questions, protocol) for protocol in questions.protocols}
+    draws = draws_for(scored, questions)
+    results: dict[str, dict[int, list[PartResult]]] = {protocol: {} for protocol in questions.protocols}
     for number in numbers:
-        curves = ConfigurationCurves(scored, number, draws, settings.read_speed_ups)
-        for protocol in settings.protocols:
+        curves = ConfigurationCurves(scored, number, draws, questions.every_speed_up)
+        for protocol in questions.protocols:
             # A given threshold is the same under every protocol, so it is read once.
-            asked = questions if protocol == settings.protocols[0] else questions.without_thresholds()
-            results[protocol][number] = [evaluate_part(curves, part, asked) for part in parts[protocol]]
-    return results, parts, questions
+            asked = [point for point in points if point.kind != "tau" or protocol == questions.protocols[0]]
+            results[protocol][number] = [evaluate_part(curves, part, questions, asked) for part in parts[protocol]]
+    return results, parts, points
 
 
 def usable_configurations(scored: ScoredCache, entry: Entry) -> tuple[list[int], str]:
@@ -98,7 +97,7 @@ def usable_configurations(scored: ScoredCache, entry: Entry) -> tuple[list[int],
     return kept, note
 
 
-def write_measures(folder: Path, scored: ScoredCache, groups: Sequence[Sequence[int]], settings: Settings) -> None:
+def write_measures(folder: Path, scored: ScoredCache, groups: Sequence[Sequence[int]], questions: Questions) -> None:
     """Measure the entries given as groups of configurations of one signal, and write the unit's files.
 
     An entry that could never exit in a network this shallow has no rows; the run's notes say so.
@@ -108,11 +107,11 @@ def write_measures(folder: Path, scored: ScoredCache, groups: Sequence[Sequence[
     entries = list(kept)
     numbers = list(dict.fromkeys(number for usable, _ in kept.values() for number in usable))
     if not numbers:
-        UnitTables(scored, settings, Questions((), 1.0, 1.0, ())).write(folder)
+        UnitTables(scored, questions, ()).write(folder)
         return
-    results, parts, questions = evaluate_configurations(scored, numbers, settings)
-    unit = UnitTables(scored, settings, questions)
-    for protocol in settings.protocols:
+    results, parts, points = evaluate_configurations(scored, numbers, questions)
+    unit = UnitTables(scored, questions, points)
+    for protocol in questions.protocols:
         single = {scored.configurations[entry.configurations[0]].parameters: entry for entry in entries
                   if len(entry.configurations) == 1}  # fmt: skip
         for number in numbers:
@@ -136,8 +135,8 @@ def write_measures(folder: Path, scored: ScoredCache, groups: Sequence[Sequence[
 class UnitTables:
     """Collects the rows of one unit and writes its files."""
 
-    def __init__(self, scored: ScoredCache, settings: Settings, questions: Questions) -> None:
-        self.scored, self.settings, self.questions = scored, settings, questions
+    def __init__(self, scored: ScoredCache, questions: Questions, points: Sequence[OperatingPoint]) -> None:
+        self.scored, self.questions, self.points = scored, questions, points
         self.samples = scored.samples("test")
         self.rows: list[Row] = []
         self.tables: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
@@ -163,10 +162,10 @@ class UnitTables:
         }  # fmt: skip
         first_exit = max(scored.configurations[numbers[int(one)]].first_exit_layer for one in merged.choice.parts)
         blank = Row(**place, measure="", reason=reason)
-        settings = self.settings
-        found = measured_all(blank, merged, self.samples, settings.rates_speed_up, first_exit, settings.ties)
+        questions = self.questions
+        found = measured_all(blank, merged, self.samples, questions.rates_speed_up, first_exit, questions.ties)
         if len(numbers) > 1:  # a threshold means something else under every value of a grid
-            found = [one for one in found if not one.row.at.startswith("tau=")]
+            found = [one for one in found if one.row.operating_point.kind != "tau"]
         self.rows += [one.row for one in found]
         if compared:
             self._keep_for_pairs(blank, merged, found)
@@ -186,23 +185,31 @@ class UnitTables:
             f"{number}-score-resampled": resampled.score(measure)[merged.reaches],
         }
         self.compared.append(
-            {"protocol": blank.protocol, "signal": blank.signal, "parameters": blank.parameters, "reason": blank.reason,
-             "rows": [[one.row.at, one.row.layer, one.row.decisions, one.row.measure] for one in drawn]}
-        )  # fmt: skip
+            {
+                "protocol": blank.protocol,
+                "signal": blank.signal,
+                "parameters": blank.parameters,
+                "reason": blank.reason,
+                "rows": [
+                    [row.operating_point.text, row.layer, row.decisions, row.measure]
+                    for row in (measured.row for measured in drawn)
+                ],
+            }
+        )
 
     def _draw(self, place: dict[str, Any], protocol: str, merged: Merged, numbers: Sequence[int]) -> None:
         samples, tables = self.samples, self.tables
         measure = samples.measure
         exact = protocol == "in-sample"
         named = []
-        for question in self.questions.readings:
-            if question.kind == "tau":
+        for point in self.points:
+            if point.kind == "tau":
                 continue
-            reading = merged.reading(question.at)
+            reading = merged.reading(point)
             named.append(reading.threshold)
             if reading.exits is not None:
-                tables["samples"].append(pictures.sample_rows(place, question.at, reading.exits, samples))
-                tables["histograms"].append(pictures.exit_histogram_rows(place, question.at, reading.exits, samples))
+                tables["samples"].append(pictures.sample_rows(place, point, reading.exits, samples))
+                tables["histograms"].append(pictures.exit_histogram_rows(place, point, reading.exits, samples))
         if exact:
             number = numbers[int(merged.choice.parts[0])]
             curve = ConfigurationCurves(self.scored, number, Draws({}), ()).whole(merged.parts[0].variant, "test")
@@ -213,7 +220,7 @@ class UnitTables:
             }
         tables["curves"].append(pictures.band_rows(place, merged, measure, points=not exact))
         sign = 1 if self.scored.configurations[numbers[0]].direction in (">", ">=") else -1
-        for layer in layers_at(self.settings.layers, samples.depth):
+        for layer in layers_at(self.questions.layers, samples.depth):
             certainty, right = merged.certainty[layer - 1], samples.outcomes.correct[layer - 1]
             if not np.isnan(certainty[0]):
                 tables["histograms"].append(pictures.score_histogram_rows(place, sign * certainty, right, layer))

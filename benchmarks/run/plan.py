@@ -10,7 +10,7 @@ from typing import Any
 
 from exitbench.benchmarks.run.units import MeasureUnit, PairUnit, ScoreUnit, code_digest
 from exitbench.benchmarks.scoring.configuration import grid_text
-from exitbench.benchmarks.suites.questions import Settings, check_thresholds
+from exitbench.benchmarks.suites.questions import Questions, check_thresholds_exist
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
@@ -24,7 +24,7 @@ class Plan:
     """A suite with its signals made: entries as texts of configurations, in the suite's order."""
 
     suite: Suite
-    settings: Settings
+    questions: Questions
     directories: tuple[str, ...]
     entries: tuple[tuple[ExitSignal, ...], ...]
 
@@ -53,15 +53,15 @@ def plan_run(suite: Suite, directories: Sequence[Path | str] = (), registry: Reg
     """Make the suite's signals; raises InputError for unknown ones and for entries that are the same."""
     registry = registry or load_registry(directories)
     entries = tuple(tuple(registry.expand(text)) for text in suite.signals)
-    plan = Plan(suite, Settings.of(suite), tuple(str(Path(one).resolve()) for one in directories), entries)
+    plan = Plan(suite, suite.questions, tuple(str(Path(one).resolve()) for one in directories), entries)
     names = plan.names
     for number, name in enumerate(names):
         if name in names[:number]:
             raise InputError(f"suite {suite.name!r} lists the same signal twice: {suite.signals[number]}")
-    for key in suite.thresholds:
+    for key in suite.questions.thresholds:
         if key != "*":
             registry.get(key)
-    check_thresholds(suite.thresholds, plan.configurations)
+    check_thresholds_exist(suite.questions.thresholds, plan.configurations)
     return plan
 
 
@@ -78,17 +78,17 @@ class Stages:
 def stages_of(plan: Plan, folder: Path) -> Stages:
     """The units of a run; equal inputs have equal folders."""
     code = code_digest(plan.directories)
-    settings = asdict(plan.settings)
+    questions = asdict(plan.questions)
     texts = tuple(signal.text for signal in plan.configurations)
     scores, measures, pairs, hashes = [], [], [], []
     for path in plan.suite.caches:
-        calibration = plan.suite.held_out.get(path) if "held-out" in plan.suite.protocols else None
+        calibration = plan.suite.held_out.get(path) if "held-out" in plan.suite.questions.protocols else None
         sha = manifest_sha256(path)
-        inputs: dict[str, Any] = {"code": code, "manifest": sha, "settings": settings, "cache": path.name}
+        inputs: dict[str, Any] = {"code": code, "manifest": sha, "questions": questions, "cache": path.name}
         inputs["calibration"] = None if calibration is None else manifest_sha256(calibration)
         scored = ScoreUnit(
             folder / f"score-{digest(inputs | {'signals': texts})}",
-            f"{path.name}: scores", path.absolute(), calibration, texts, plan.directories, plan.settings,
+            f"{path.name}: scores", path.absolute(), calibration, texts, plan.directories, plan.questions,
         )  # fmt: skip
         own = tuple(
             MeasureUnit(
@@ -96,7 +96,7 @@ def stages_of(plan: Plan, folder: Path) -> Stages:
                 f"{path.name}: {name}",
                 scored.folder,
                 groups,
-                plan.settings,
+                plan.questions,
             )
             for name, groups in plan.groups.items()
         )
@@ -105,7 +105,7 @@ def stages_of(plan: Plan, folder: Path) -> Stages:
         measures.append(own)
         pairs.append(
             PairUnit(folder / f"pairs-{digest(inputs | {'measured': [one.name for one in folders]})}",
-                     f"{path.name}: comparisons", scored.folder, folders, plan.settings)
+                     f"{path.name}: comparisons", scored.folder, folders, plan.questions)
         )  # fmt: skip
         hashes.append(sha)
     return Stages(tuple(scores), tuple(measures), tuple(pairs), tuple(hashes))

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
 from exitbench.benchmarks.scoring.configuration import describe
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import Manifest
@@ -51,7 +52,8 @@ def run_record(
         if (facts := describe(signal, depth)).left_out
     ]
     return {
-        "schema": 1, "complete": not failures, "suite": suite.to_json(), "seed": suite.seed, "caches": caches,
+        "schema": RESULTS_SCHEMA, "complete": not failures, "suite": suite.to_json(), "seed": suite.questions.seed,
+        "caches": caches,
         "entries": described, "git": git_state(), "versions": versions(),
         "machine": {"platform": platform.platform(), "processor": platform.machine(), "python": sys.version.split()[0]},
         "failures": [asdict(failure) for failure in failures], "notes": notes,

@@ -13,14 +13,14 @@ from exitbench.benchmarks.protocols.splits import Part, parts_of
 from exitbench.benchmarks.scoring.configuration import Configuration, describe
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each
 from exitbench.benchmarks.scoring.score_store import PLAIN, Samples, Side, save_meta, save_samples, save_scores
-from exitbench.benchmarks.suites.questions import Settings
+from exitbench.benchmarks.suites.questions import Questions
 from exitbench.cache import Cache
 from exitbench.errors import InputError, one_line
 from exitbench.signals.contract.signal import ExitSignal
 
 
 def write_scores(
-    folder: Path, cache: Cache, signals: Sequence[ExitSignal], settings: Settings, calibration: Cache | None = None
+    folder: Path, cache: Cache, signals: Sequence[ExitSignal], questions: Questions, calibration: Cache | None = None
 ) -> None:
     """Score ``signals`` (each one configuration) and write what ``ScoredCache`` reads.
 
@@ -28,7 +28,7 @@ def write_scores(
     the held-out protocol chooses on.
     """
     sides: dict[Side, Cache] = {"test": cache}
-    if "held-out" in settings.protocols:
+    if "held-out" in questions.protocols:
         if calibration is None:
             raise InputError(f"cache {cache.name}: protocol held-out needs a calibration cache")
         check_same_network(cache, calibration)
@@ -48,7 +48,7 @@ def write_scores(
         _score_side(folder, one, order[side], side, {number: signals[number] for number in plain}, PLAIN, facts)
     for number in usable:
         if facts[number].learns:
-            _score_learner(folder, number, signals[number], sides, order, settings, facts)
+            _score_learner(folder, number, signals[number], sides, order, questions, facts)
     names = {
         "cache": cache.name,
         "model": cache.manifest.model.name,
@@ -83,15 +83,15 @@ def _score_learner(
     signal: ExitSignal,
     sides: Mapping[Side, Cache],
     order: Mapping[Side, NDArray[np.intp]],
-    settings: Settings,
+    questions: Questions,
     facts: list[Configuration],
 ) -> None:
     """Fit and score a signal that learns, once for every part of every protocol."""
     test = sides["test"]
     ids = test.ids[order["test"]]
-    for protocol in settings.protocols:
+    for protocol in questions.protocols:
         size = sides["calibration"].rows if protocol == "held-out" else None
-        for part in parts_of(protocol, ids, seed=settings.seed, count=settings.folds, calibration=size):
+        for part in parts_of(protocol, ids, seed=questions.seed, count=questions.folds, calibration=size):
             try:
                 ready = fitted(signal, sides[part.train_side], training_rows(part, order[part.train_side]))
             except InputError as error:  # the other signals go on

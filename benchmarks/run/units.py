@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import exitbench
-from exitbench.benchmarks.suites.questions import Settings
+from exitbench.benchmarks.suites.questions import Questions
 from exitbench.errors import InputError
 
 
@@ -26,7 +26,7 @@ class ScoreUnit:
     calibration: Path | None
     signals: tuple[str, ...]
     directories: tuple[str, ...]
-    settings: Settings
+    questions: Questions
 
     def work(self) -> None:
         """Score and leave the files that :class:`exitbench.benchmarks.scoring.score_store.ScoredCache` reads."""
@@ -42,7 +42,7 @@ class ScoreUnit:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # the same sums for any number of jobs
         try:
-            write_scores(self.folder, Cache(self.cache), made, self.settings, calibration)
+            write_scores(self.folder, Cache(self.cache), made, self.questions, calibration)
         finally:
             torch.set_num_threads(threads)
 
@@ -55,7 +55,7 @@ class MeasureUnit:
     label: str
     scored: Path
     groups: tuple[tuple[int, ...], ...]
-    settings: Settings
+    questions: Questions
 
     def work(self) -> None:
         """Measure and leave one parquet file per table."""
@@ -64,7 +64,7 @@ class MeasureUnit:
         from exitbench.benchmarks.run.measure_stage import write_measures
         from exitbench.benchmarks.scoring.score_store import ScoredCache
 
-        write_measures(self.folder, ScoredCache(self.scored), self.groups, self.settings)
+        write_measures(self.folder, ScoredCache(self.scored), self.groups, self.questions)
         # Arrow keeps the room of tables that are gone: on a large cache 0.25 GB, which the next unit lacks.
         pa.default_memory_pool().release_unused()
 
@@ -77,7 +77,7 @@ class PairUnit:
     label: str
     scored: Path
     measured: tuple[Path, ...]
-    settings: Settings
+    questions: Questions
 
     def work(self) -> None:
         """Compare and leave the cache's final results and pairs; units that failed are passed over."""
@@ -88,7 +88,7 @@ class PairUnit:
         finished = [unit for unit in self.measured if (unit / DONE).is_file()]
         if not finished:
             raise InputError("no signal could be measured on this cache")
-        write_pairs(self.folder, ScoredCache(self.scored), finished, self.settings)
+        write_pairs(self.folder, ScoredCache(self.scored), finished, self.questions)
 
 
 @dataclass(frozen=True)

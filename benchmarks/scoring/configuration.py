@@ -68,7 +68,7 @@ def signal_scores(facts: Configuration, values: NDArray[np.float64]) -> SignalSc
 
 
 def grid_text(parameters: Iterable[str]) -> str:
-    """Several settings of the same parameters as one text, each with the values it takes.
+    """Several questions of the same parameters as one text, each with the values it takes.
 
     >>> grid_text(["alpha=0.1,center=false", "alpha=1,center=false"])
     'alpha=0.1|1,center=false'

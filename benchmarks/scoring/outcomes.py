@@ -20,7 +20,7 @@ from exitbench.benchmarks.scoring.signal_scores import Rows
 from exitbench.errors import InputError
 
 Measure = Literal["accuracy", "f1", "mean_accuracy_f1"]
-MEASURES: tuple[Measure, ...] = ("accuracy", "f1", "mean_accuracy_f1")
+TASK_SCORES: tuple[Measure, ...] = ("accuracy", "f1", "mean_accuracy_f1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Outcomes:
     @property
     def measures(self) -> tuple[Measure, ...]:
         """The task scores that these outcomes allow."""
-        return MEASURES if self.positive is not None else ("accuracy",)
+        return TASK_SCORES if self.positive is not None else ("accuracy",)
 
     def take(self, rows: Rows) -> Outcomes:
         """The outcomes of the samples at ``rows`` only."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-SIGNIFICANCE = 0.05
+from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:

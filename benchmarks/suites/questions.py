@@ -1,16 +1,19 @@
-"""What is asked of every cache of a suite, in plain values that travel to any process."""
+"""What is asked of every cache: the operating points, layers and protocols of a suite, and how sure answers must be.
+
+Nothing heavy is imported here: questions travel to processes that only measure, and listing suites must start at once.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from exitbench.benchmarks.results.vocabulary import ALL, Ties
-from exitbench.benchmarks.suites.suite import Suite, check_readings
-from exitbench.errors import InputError
+from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up, at_threshold, within_loss
+from exitbench.benchmarks.results.vocabulary import ALL, MEDIAN, PROTOCOLS, TIES, Ties
+from exitbench.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from exitbench.signals.contract.signal import ExitSignal
@@ -20,8 +23,12 @@ BAND_COSTS = 48
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The questions of a suite, without its caches and signals."""
+class Questions:
+    """What a run answers for every cache and signal; the keys of a suite file have the same names.
+
+    ``layers`` are shown in tables, as numbers from 1 or fractions of the depth; parameters are chosen at the
+    ``primary_speed_up``; ``thresholds`` maps a signal, or ``*`` for all others, to given thresholds.
+    """
 
     layers: tuple[int | Fraction, ...] = (Fraction(1, 6), Fraction(1, 2), Fraction(5, 6))
     speed_ups: tuple[float, ...] = (2.0, 3.0, 4.0)
@@ -36,47 +43,123 @@ class Settings:
     ties: Ties = "half"
 
     def __post_init__(self) -> None:
-        check_readings(self, "settings")
-
-    @classmethod
-    def of(cls, suite: Suite) -> Settings:
-        """The settings of a suite."""
-        return cls(
-            suite.layers,
-            suite.speed_ups,
-            suite.primary_speed_up,
-            suite.protocols,
-            suite.resamples,
-            suite.seed,
-            suite.folds,
-            suite.losses,
-            suite.rates_speed_up,
-            dict(suite.thresholds),
-            suite.ties,
-        )
+        check_layers(self.layers)
+        check_protocols(self.protocols)
+        check_speed_ups(self)
+        check_losses(self.losses)
+        check_thresholds(self.thresholds)
+        check_sampling(self)
 
     @property
-    def read_speed_ups(self) -> tuple[float, ...]:
-        """Every speed-up at which something is read: the suite's own, the primary one, that of the rates."""
+    def every_speed_up(self) -> tuple[float, ...]:
+        """The suite's speed-ups, the primary one and that of the exit rates, each once."""
         return tuple(dict.fromkeys((*self.speed_ups, self.primary_speed_up, self.rates_speed_up)))
 
-    def questions(self, signal: str, depth: int, integers: tuple[int, int] | None) -> Questions:
-        """What is read off the curves of this signal in a network of ``depth`` layers."""
-        readings = [Question(f"speed_up={value:g}", "speed_up", value) for value in self.read_speed_ups]
-        readings += [Question(f"loss={value:g}", "loss", value) for value in self.losses]
-        given: dict[float | str, None] = {}
-        for value in self.thresholds.get(signal, self.thresholds.get("*", ())):
-            if value == ALL:
-                given |= dict.fromkeys(float(one) for one in range(integers[0], integers[1] + 1)) if integers else {}
-            else:
-                given[value] = None
-        readings += [Question(f"tau={threshold_text(value)}", "tau", value) for value in given]
-        step = (1 - 1 / depth) / (BAND_COSTS - 1)
-        costs = tuple(1 / depth + step * number for number in range(BAND_COSTS))
-        return Questions(tuple(readings), self.primary_speed_up, self.rates_speed_up, costs)
+    def operating_points(self, signal: str, integers: tuple[int, int] | None) -> tuple[OperatingPoint, ...]:
+        """Where a signal is evaluated; ``integers`` is the range of its thresholds, ``None`` for real ones."""
+        thresholds: dict[float | str, None] = {}
+        for threshold in self.thresholds.get(signal, self.thresholds.get("*", ())):
+            if threshold != ALL:
+                thresholds[threshold] = None
+            elif integers is not None:
+                thresholds |= dict.fromkeys(float(number) for number in range(integers[0], integers[1] + 1))
+        return (
+            *map(at_speed_up, self.every_speed_up),
+            *map(within_loss, self.losses),
+            *map(at_threshold, thresholds),
+        )
 
 
-def check_thresholds(thresholds: Mapping[str, tuple[float | str, ...]], signals: Iterable[ExitSignal]) -> None:
+def band_costs(depth: int) -> tuple[float, ...]:
+    """The relative costs of a band in a network of ``depth`` layers, evenly from one layer to all of them."""
+    step = (1 - 1 / depth) / (BAND_COSTS - 1)
+    return tuple(1 / depth + step * number for number in range(BAND_COSTS))
+
+
+def layers_at(layers: Sequence[int | Fraction], depth: int) -> tuple[int, ...]:
+    """Layers, some as fractions of the depth, in a network of ``depth`` layers; ascending, without repeats.
+
+    >>> layers_at([Fraction(1, 6), Fraction(1, 2), Fraction(5, 6)], 12)
+    (2, 6, 10)
+    """
+    numbers = set()
+    for layer in layers:
+        if isinstance(layer, int) and layer > depth - 1:
+            raise InputError(
+                f"layer {layer} is not an internal layer of a network with {depth} layers (1..{depth - 1}); "
+                'fractions such as "1/2" fit every depth'
+            )
+        numbers.add(layer if isinstance(layer, int) else min(max(round(layer * depth), 1), depth - 1))
+    return tuple(sorted(numbers))
+
+
+def check_layers(layers: Sequence[int | Fraction]) -> None:
+    """Raise InputError for layers that no network has."""
+    if not layers:
+        raise InputError("layers must not be empty")
+    for layer in layers:
+        if not (layer >= 1 if isinstance(layer, int) else 0 < layer < 1):
+            raise InputError(f"layers are numbers from 1 or fractions between 0 and 1, found {layer}")
+
+
+def check_protocols(protocols: Sequence[str]) -> None:
+    """Raise InputError for a protocol that there is none of, and for none at all."""
+    if not protocols:
+        raise InputError("protocols must not be empty")
+    refuse_repeats("protocols", protocols)
+    for protocol in protocols:
+        if protocol not in PROTOCOLS:
+            known = f"{', '.join(PROTOCOLS)}.{did_you_mean(protocol, PROTOCOLS)}"
+            raise InputError(f"unknown protocol {protocol!r}; known: {known}")
+
+
+def check_speed_ups(questions: Questions) -> None:
+    """Raise InputError for speed-ups below 1, and for those that results could not tell apart."""
+    primary, rates = questions.primary_speed_up, questions.rates_speed_up
+    for key, values in (
+        ("speed_ups", questions.speed_ups),
+        ("primary_speed_up", (primary,)),
+        ("rates_speed_up", (rates,)),
+    ):
+        for speed_up in values:
+            if not 1 <= speed_up < math.inf:
+                raise InputError(f"{key}: a speed-up is at least 1, found {speed_up:g}")
+    refuse_same_print("speed_ups", questions.speed_ups)
+    for key, speed_up in (("primary_speed_up", primary), ("rates_speed_up", rates)):
+        for other in (*questions.speed_ups, primary):
+            if speed_up != other and f"{speed_up:g}" == f"{other:g}":
+                raise InputError(f"{key} {speed_up!r} and the speed-up {other!r} are both printed as {speed_up:g}")
+
+
+def check_losses(losses: Sequence[float]) -> None:
+    """Raise InputError for losses that are no points of a task score."""
+    if any(not 0 <= loss <= 100 for loss in losses):
+        raise InputError("losses are points between 0 and 100")
+    refuse_same_print("losses", losses)
+
+
+def check_thresholds(thresholds: Mapping[str, tuple[float | str, ...]]) -> None:
+    """Raise InputError for a threshold that is neither a number nor one of the two words."""
+    for signal, listed in thresholds.items():
+        for threshold in listed:
+            if threshold not in (MEDIAN, ALL) and (isinstance(threshold, str) or math.isnan(threshold)):
+                words = f'numbers, "{MEDIAN}" or "{ALL}"'
+                raise InputError(f"thresholds.{signal} must be {words}, found {threshold}")
+
+
+def check_sampling(questions: Questions) -> None:
+    """Raise InputError for numbers of resamples and folds that give no answer, and for an unknown rule for ties."""
+    if questions.ties not in TIES:
+        raise InputError(f"ties must be {' or '.join(TIES)}, found {questions.ties!r}")
+    if questions.resamples < 2:
+        raise InputError(f"resamples must be at least 2, found {questions.resamples}")
+    if not 2 <= questions.folds <= 100:
+        raise InputError(f"folds must be between 2 and 100, found {questions.folds}")
+    if questions.seed < 0:
+        raise InputError(f"seed must not be negative, found {questions.seed}")
+
+
+def check_thresholds_exist(thresholds: Mapping[str, tuple[float | str, ...]], signals: Iterable[ExitSignal]) -> None:
     """Raise InputError where "all" thresholds are asked of a signal, by its name, that has no end of them."""
     for signal in signals:
         if ALL in thresholds.get(signal.name, ()) and signal.thresholds.values(depth=2) is None:
@@ -86,31 +169,14 @@ def check_thresholds(thresholds: Mapping[str, tuple[float | str, ...]], signals:
             )
 
 
-def threshold_text(value: float | str) -> str:
-    """A threshold as it is written in the ``at`` column: the shortest text that gives the number back."""
-    if isinstance(value, str):
-        return value
-    return repr(float(value)).removesuffix(".0")
+def refuse_repeats(key: str, values: Sequence[object]) -> None:
+    """Raise InputError when something is listed twice."""
+    if len(set(values)) != len(values):
+        raise InputError(f"{key} names something twice")
 
 
-@dataclass(frozen=True)
-class Question:
-    """Where to read: ``at`` as in the results, with the number it stands for."""
-
-    at: str
-    kind: Literal["speed_up", "loss", "tau"]
-    value: float | str
-
-
-@dataclass(frozen=True)
-class Questions:
-    """All that is read off one configuration's curve; ``costs`` are relative costs of the band."""
-
-    readings: tuple[Question, ...]
-    primary: float
-    rates_at: float
-    costs: tuple[float, ...]
-
-    def without_thresholds(self) -> Questions:
-        """The same without the thresholds that were given."""
-        return dataclasses.replace(self, readings=tuple(one for one in self.readings if one.kind != "tau"))
+def refuse_same_print(key: str, values: Sequence[float]) -> None:
+    """Raise InputError for numbers that results would print alike."""
+    texts = [f"{value:g}" for value in values]
+    if len(set(texts)) != len(texts):
+        raise InputError(f"{key} names something twice, as results print it: {', '.join(texts)}")

@@ -1,4 +1,30 @@
-"""Suites as TOML files: those that come with exitbench, and a user's own."""
+"""Suites as TOML files: those that come with exitbench, and a user's own.
+
+Keys (those with a default may be left out)::
+
+    name               text; also the default output folder
+    caches             names under fixtures/caches, or paths relative to the suite file
+    signals            texts of signals, grids as cap[alpha=0.01|0.1]
+    layers             layers shown in tables and figures: numbers from 1, or fractions of the depth ("1/2")
+    speed_ups          speed-ups at which signals are compared
+    primary_speed_up   where parameters are chosen
+    protocols          of in-sample, cross-fit, held-out
+    resamples          bootstrap replicates
+    seed               of folds and resamples
+
+    description        one line for `exitbench list suites`                        (empty)
+    folds              of the cross-fit protocol                                   (5)
+    losses             points of task score, for the largest speed-up within a loss ([0.5, 1.0])
+    rates_speed_up     where premature and delayed rates are measured              (4.0)
+    thresholds         table of signal name, or "*" for all others, to a list of thresholds (none);
+                       "median" is the lower median of the scores at the signal's first exit layer,
+                       always the score of an actual sample; "all" is every threshold of a signal
+                       with integer thresholds, and an error where another signal is named
+    ties               what a tied pair counts for DIS: "half" of a pair in order, or nothing ("strict") ("half")
+    held_out           table of cache to its calibration cache, for the held-out protocol (none)
+    findings           table with a subject, the name of a signal, and against, the names of others: what the
+                       findings of a run are about                                 (no findings)
+"""
 
 from __future__ import annotations
 
@@ -7,17 +33,95 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, PlainValidator, Strict, ValidationError
 
 from exitbench.benchmarks.results.vocabulary import ALL, MEDIAN
-from exitbench.benchmarks.suites.suite import Suite
+from exitbench.benchmarks.suites.questions import Questions
+from exitbench.benchmarks.suites.suite import Contest, Suite
 from exitbench.errors import InputError, did_you_mean
 from exitbench.places import FIXTURES
 
 SUITES = Path(__file__).parent
 
 
-OPTIONAL = {"description", "folds", "losses", "rates_speed_up", "thresholds", "ties", "held_out"}
+def number(value: Any) -> float:
+    """A number of any kind as a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"expected a number, found {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"a whole number of {len(str(value))} digits is too large") from None
+
+
+def threshold(value: Any) -> float | str:
+    """A threshold: a number, or a word that stands for some."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f'expected numbers, "{MEDIAN}" or "{ALL}", found {value!r}')
+    return number(value)
+
+
+def layer(value: Any) -> int | Fraction:
+    """A layer: a number from 1, or a text such as "1/2"."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        try:
+            return Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            pass
+    raise ValueError(f'expected numbers such as 2 or fractions such as "1/6", found {value!r}')
+
+
+Number = Annotated[float, PlainValidator(number)]
+Threshold = Annotated[float | str, PlainValidator(threshold)]
+LayerNumber = Annotated[int | Fraction, PlainValidator(layer)]
+WholeNumber = Annotated[int, Strict()]
+
+
+class FindingsTable(BaseModel):
+    """The table ``[findings]`` of a suite file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    subject: str
+    against: tuple[str, ...]
+
+
+class SuiteFile(BaseModel):
+    """The keys of a suite file with their types; what values make sense is for :class:`Questions` to say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    caches: tuple[str, ...]
+    signals: tuple[str, ...]
+    layers: tuple[LayerNumber, ...]
+    speed_ups: tuple[Number, ...]
+    primary_speed_up: Number
+    protocols: tuple[str, ...]
+    resamples: WholeNumber
+    seed: WholeNumber
+    description: str = ""
+    folds: WholeNumber = 5
+    losses: tuple[Number, ...] = (0.5, 1.0)
+    rates_speed_up: Number = 4.0
+    thresholds: dict[str, tuple[Threshold, ...]] = {}
+    ties: str = "half"
+    held_out: dict[str, str] = {}
+    findings: FindingsTable | None = None
+
+
+EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+}
+"""pydantic's names of what went wrong, in the words of a suite file."""
 
 
 def known_suites() -> dict[str, Path]:
@@ -43,70 +147,45 @@ def load_suite(name_or_file: str | Path, fixtures: Path = FIXTURES) -> Suite:
 
 def suite_of_values(values: Mapping[str, Any], file: Path, fixtures: Path = FIXTURES) -> Suite:
     """A suite from the keys of its TOML file; ``file`` is where relative cache paths begin."""
-    known = {spec.name for spec in dataclasses.fields(Suite)}
-    for key in values:
-        if key not in known:
-            raise InputError(f"{file.name}: unknown key {key!r}.{did_you_mean(key, known)}")
-    missing = sorted(known - OPTIONAL - set(values))
+    try:
+        read = SuiteFile.model_validate(values)
+    except ValidationError as error:
+        raise InputError(f"{file.name}: {type_problem(error)}") from None
+
+    def path(text: str) -> Path:
+        return cache_path(text, file.parent, fixtures)
+
+    asked = {field.name: getattr(read, field.name) for field in dataclasses.fields(Questions)}
+    try:
+        questions = Questions(**asked)
+    except InputError as error:
+        raise InputError(f"suite {read.name!r}: {error}") from None
+    return Suite(
+        name=read.name,
+        caches=tuple(map(path, read.caches)),
+        signals=read.signals,
+        questions=questions,
+        description=read.description,
+        held_out={path(cache): path(calibration) for cache, calibration in read.held_out.items()},
+        findings=None if read.findings is None else Contest(read.findings.subject, read.findings.against),
+    )
+
+
+def type_problem(error: ValidationError) -> str:
+    """The first thing that is wrong with the keys of a file or their types, in one clause."""
+    problems = error.errors()
+    missing = [str(problem["loc"][-1]) for problem in problems if problem["type"] == "missing"]
+    surplus = next((problem["loc"] for problem in problems if problem["type"] == "extra_forbidden"), None)
+    if surplus is not None:
+        near = did_you_mean(str(surplus[-1]), SuiteFile.model_fields)
+        return f"unknown key {'.'.join(map(str, surplus))!r}.{near}"
     if missing:
-        raise InputError(f"{file.name}: missing key {', '.join(missing)}")
-
-    def text(key: str, value: Any) -> str:
-        return str(typed(value, str, "text", key))
-
-    def number(key: str, value: Any) -> float:
-        found = typed(value, (int, float), "a number", key)
-        try:
-            return float(found)
-        except OverflowError:
-            raise InputError(f"{file.name}: {key}: a whole number of {len(str(found))} digits is too large") from None
-
-    def integer(key: str, value: Any) -> int:
-        return int(typed(value, int, "a whole number", key))
-
-    def many(key: str, value: Any) -> list[Any]:
-        return list(typed(value, list, "a list", key))
-
-    def table(key: str, value: Any) -> dict[str, Any]:
-        return dict(typed(value, dict, "a table", key))
-
-    def typed(value: Any, kind: Any, expected: str, key: str) -> Any:
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise InputError(f"{file.name}: {key} must be {expected}, found {value!r}")
-        return value
-
-    def threshold(key: str, value: Any) -> float | str:
-        words = (MEDIAN, ALL)
-        return str(value) if value in words else number(f'{key} (numbers, "{MEDIAN}" or "{ALL}")', value)
-
-    def cache(value: Any) -> Path:
-        return cache_path(text("caches", value), file.parent, fixtures)
-
-    read: dict[str, Any] = {
-        "name": text("name", values["name"]),
-        "caches": tuple(cache(value) for value in many("caches", values["caches"])),
-        "signals": tuple(text("signals", value) for value in many("signals", values["signals"])),
-        "layers": tuple(layer_of(value, file.name) for value in many("layers", values["layers"])),
-        "speed_ups": tuple(number("speed_ups", value) for value in many("speed_ups", values["speed_ups"])),
-        "primary_speed_up": number("primary_speed_up", values["primary_speed_up"]),
-        "protocols": tuple(text("protocols", value) for value in many("protocols", values["protocols"])),
-        "resamples": integer("resamples", values["resamples"]),
-        "seed": integer("seed", values["seed"]),
-    }
-    optional: dict[str, Any] = {
-        "description": lambda value: text("description", value),
-        "folds": lambda value: integer("folds", value),
-        "losses": lambda value: tuple(number("losses", item) for item in many("losses", value)),
-        "rates_speed_up": lambda value: number("rates_speed_up", value),
-        "thresholds": lambda value: {
-            name: tuple(threshold(f"thresholds.{name}", item) for item in many(f"thresholds.{name}", given))
-            for name, given in table("thresholds", value).items()
-        },
-        "ties": lambda value: text("ties", value),
-        "held_out": lambda value: {cache(test): cache(given) for test, given in table("held_out", value).items()},
-    }
-    read |= {key: convert(values[key]) for key, convert in optional.items() if key in values}
-    return Suite(**read)
+        return f"missing key {', '.join(sorted(missing))}"
+    problem = problems[0]
+    key = ".".join(part for part in problem["loc"] if isinstance(part, str))
+    if problem["type"] == "value_error":
+        return f"{key}: {problem['ctx']['error']}"
+    return f"{key} must be {EXPECTED.get(problem['type'], problem['msg'])}, found {problem['input']!r}"
 
 
 def suite_of_caches(caches: Sequence[Path], fixtures: Path = FIXTURES) -> Suite:
@@ -121,15 +200,3 @@ def cache_path(text: str, beside: Path, fixtures: Path = FIXTURES) -> Path:
     relative = beside / text
     bare = Path(text).name == text
     return fixtures / "caches" / text if bare and not relative.is_dir() else relative
-
-
-def layer_of(value: Any, where: str) -> int | Fraction:
-    """A layer as written in a suite: a number from 1, or a text such as "1/2"."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        try:
-            return Fraction(value)
-        except (ValueError, ZeroDivisionError):
-            pass
-    raise InputError(f'{where}: layers are numbers such as 2 or fractions such as "1/6", found {value!r}')

@@ -21,6 +21,7 @@ from exitbench.benchmarks.protocols.merged_parts import Merged, MergedReading
 from exitbench.benchmarks.protocols.part_points import PartResult
 from exitbench.benchmarks.protocols.splits import describe_choice
 from exitbench.benchmarks.replay.bounds import final_layer
+from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up, within_loss
 from exitbench.benchmarks.results.status import Estimate
 from exitbench.benchmarks.run.measure_stage import draws_for, entries_of, evaluate_configurations, usable_configurations
 from exitbench.benchmarks.run.score_stage import write_scores
@@ -28,7 +29,7 @@ from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.scoring.score_store import ScoredCache
 from exitbench.benchmarks.statistics.intervals import interval
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
-from exitbench.benchmarks.suites.questions import Question, Settings
+from exitbench.benchmarks.suites.questions import Questions
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
@@ -76,7 +77,7 @@ def recommend(
     Raises InputError where the data cannot answer: a speed-up out of reach, a loss smaller than one sample, too few
     samples.
     """
-    question = question_of(speed_up, max_loss)
+    point = question_of(speed_up, max_loss)
     if protocol not in ("in-sample", "cross-fit"):
         raise InputError(f"expected the protocol in-sample or cross-fit, found {protocol!r}")
     if cache.rows < FEWEST_SAMPLES:
@@ -88,7 +89,7 @@ def recommend(
             f"a loss of {max_loss:g} points is less than one of the {cache.rows} samples of {cache.name}; "
             f"ask for at least {100 / cache.rows:.2g}, or collect more"
         )
-    settings = Settings(
+    questions = Questions(
         speed_ups=() if speed_up is None else (speed_up,),
         primary_speed_up=2.0 if speed_up is None else speed_up,
         rates_speed_up=2.0 if speed_up is None else speed_up,
@@ -99,26 +100,26 @@ def recommend(
         seed=seed,
     )
     with tempfile.TemporaryDirectory(prefix="exitbench-") as name:
-        write_scores(Path(name), cache, signals, settings)
+        write_scores(Path(name), cache, signals, questions)
         scored = ScoredCache(Path(name))
         usable, _ = usable_configurations(scored, entries_of(scored, [range(len(signals))])[0])
         if not usable:
             raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
-        results, parts, _ = evaluate_configurations(scored, usable, settings)
+        results, parts, _ = evaluate_configurations(scored, usable, questions)
         default = next((place for place, one in enumerate(usable) if scored.configurations[one].default), 0)
         merged = {}
-        for one in settings.protocols:
+        for one in questions.protocols:
             candidates = [results[one][number] for number in usable]
             merged[one] = Merged(candidates, parts[one], choice_among(candidates, default))
         position = usable[int(merged["in-sample"].choice.parts[0])]
-        deployed = merged["in-sample"].reading(question.at)
-        expected = merged[protocol].reading(question.at)
-        check_reading(deployed, expected, question)
+        deployed = merged["in-sample"].reading(point)
+        expected = merged[protocol].reading(point)
+        check_reading(deployed, expected, point)
         names = [scored.configurations[usable[int(one)]].parameters for one in merged[protocol].choice.parts]
         samples = scored.samples("test")
         final = final_layer(samples.outcomes)
         assert final.exits is not None
-        finals = resampled_exits(final.exits, samples.outcomes, draws_for(scored, settings).all("test"))
+        finals = resampled_exits(final.exits, samples.outcomes, draws_for(scored, questions).all("test"))
     ready = fitted(signals[position], cache) if signals[position].needs_fit else signals[position]
     measure = samples.measure
     final_score = float(final.tally.score(measure))
@@ -140,18 +141,18 @@ def recommend(
     )
 
 
-def question_of(speed_up: float | None, max_loss: float | None) -> Question:
+def question_of(speed_up: float | None, max_loss: float | None) -> OperatingPoint:
     """The one thing that was asked."""
     if (speed_up is None) == (max_loss is None):
         raise InputError("ask for either a speed-up (--speed-up 2) or a largest loss in points (--max-loss 0.5)")
     if speed_up is not None:
         if not 1 < speed_up < math.inf:
             raise InputError(f"a speed-up must be above 1, found {speed_up:g}")
-        return Question(f"speed_up={speed_up:g}", "speed_up", speed_up)
+        return at_speed_up(speed_up)
     assert max_loss is not None
     if not 0 <= max_loss <= 100:
         raise InputError(f"a loss must be between 0 and 100 points, found {max_loss:g}")
-    return Question(f"loss={max_loss:g}", "loss", max_loss)
+    return within_loss(max_loss)
 
 
 def choice_among(candidates: Sequence[Sequence[PartResult]], default: int) -> Choice:
@@ -159,19 +160,17 @@ def choice_among(candidates: Sequence[Sequence[PartResult]], default: int) -> Ch
     return Choice.only(0, len(candidates[0])) if len(candidates) == 1 else choose(candidates, default)
 
 
-def check_reading(deployed: MergedReading, expected: MergedReading, question: Question) -> None:
+def check_reading(deployed: MergedReading, expected: MergedReading, point: OperatingPoint) -> None:
     """Raise InputError when a reading does not exist, misses the wanted speed-up, saves nothing, or needs no signal."""
     for reading in (deployed, expected):
         if reading.status != "ok":
-            raise InputError(f"no threshold gives {question.at.replace('=', ' ')}: {reading.reason}")
-    if question.kind == "loss" and float(deployed.tally.speed_up) == 1.0:
-        raise InputError(f"no speed-up within a loss of {question.value:g} points: the first exits already lose more")
+            raise InputError(f"no threshold gives {point.text.replace('=', ' ')}: {reading.reason}")
+    if point.kind == "loss" and float(deployed.tally.speed_up) == 1.0:
+        raise InputError(f"no speed-up within a loss of {point.number:g} points: the first exits already lose more")
     if not math.isfinite(deployed.threshold):
         # At either end of the curve the score decides nothing, and JSON has no infinite numbers.
         where = "no sample leaves early" if float(deployed.tally.speed_up) == 1.0 else "every sample leaves at once"
-        raise InputError(
-            f"no finite threshold gives {question.at.replace('=', ' ')}: there {where}, whatever its score"
-        )
+        raise InputError(f"no finite threshold gives {point.text.replace('=', ' ')}: there {where}, whatever its score")
     draws = expected.resampled.speed_up
     if np.isnan(draws).mean() > 0.05:
         raise InputError("too few samples: in one resample of twenty or more no threshold answers the question")

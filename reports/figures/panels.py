@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure as Drawing
 from matplotlib.patches import Patch
 
+from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.reports.figures.looks import FigureSpec, cache_of, looks_of, of_entry, of_place
 from exitbench.reports.figures.style import shortened
-from exitbench.reports.run_data.finished_run import Run, speed_up_at
+from exitbench.reports.run_data.finished_run import Run
 
 RIGHT, WRONG = "#0072b2", "#d55e00"
 MOST_ROWS = 16
@@ -44,7 +45,7 @@ def draw_exits(run: Run, spec: FigureSpec) -> Drawing:
     cache = cache_of(run, spec)
     speed = float(run.suite["primary_speed_up"])
     frame = of_place(run.histograms, cache.name, spec.protocol)
-    frame = frame[(frame["kind"] == "exits") & (frame["at"] == speed_up_at(speed))]
+    frame = frame[(frame["kind"] == "exits") & (frame["operating_point"] == at_speed_up(speed).text)]
     looks = looks_of(run)
     across = min(len(looks), 4)
     down = math.ceil(len(looks) / across)

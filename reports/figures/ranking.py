@@ -12,6 +12,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
 from exitbench.reports.figures.looks import (
     FigureSpec,
     cache_of,
@@ -23,7 +24,7 @@ from exitbench.reports.figures.looks import (
     of_place,
 )
 from exitbench.reports.figures.style import shortened
-from exitbench.reports.run_data.finished_run import Run, speed_up_at
+from exitbench.reports.run_data.finished_run import Run
 from exitbench.reports.run_data.glossary import RATES
 
 READABLE_SIGNALS = 24
@@ -41,7 +42,7 @@ def draw_dis(run: Run, spec: FigureSpec) -> Drawing:
     values = []
     for cache in group.caches:
         rows = [
-            [run.row(cache, spec.protocol, entry.signal, entry.parameters, "dis", "", layer)
+            [run.row(cache, spec.protocol, entry.signal, entry.parameters, "dis", NOWHERE, layer)
              for layer in range(1, cache.layers)]
             for entry in run.entries
         ]  # fmt: skip
@@ -100,7 +101,7 @@ def relative_luminance(colours: NDArray[np.float64]) -> NDArray[np.float64]:
 def draw_rates(run: Run, spec: FigureSpec) -> Drawing:
     """Premature against delayed rates, one panel per task: filled over all decisions, hollow over reached ones."""
     group = run.groups[spec.group]
-    at = speed_up_at(float(run.suite["rates_speed_up"]))
+    at = at_speed_up(float(run.suite["rates_speed_up"]))
     count = len(group.caches)
     across = min(count, 3)
     down = math.ceil(count / across)

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
+from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.figures.looks import (
@@ -29,7 +30,7 @@ from exitbench.reports.figures.looks import (
 )
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data import published
-from exitbench.reports.run_data.finished_run import CacheFacts, Run, own_measure, speed_up_at, value_text
+from exitbench.reports.run_data.finished_run import CacheFacts, Run, own_measure, value_text
 
 SCREEN_POINTS = 300
 """Points of a line; more cannot be told apart on a screen."""
@@ -93,7 +94,7 @@ def draw_readings(
     axes = drawing.axes[0]
     for speed in speeds:
         entry = look.entry
-        found = [run.row(cache, protocol, entry.signal, entry.parameters, measure, speed_up_at(speed))
+        found = [run.row(cache, protocol, entry.signal, entry.parameters, measure, at_speed_up(speed))
                  for measure in ("speed_up", own_measure(cache))]  # fmt: skip
         if all(row is not None and not math.isnan(row.value) for row in found):
             x, y = (row.value for row in found if row is not None)
@@ -106,7 +107,7 @@ def draw_bounds(axes: Axes, run: Run, cache: CacheFacts, protocol: str, right: f
     """The final layer, a coin, every fixed layer, and where the oracle is."""
     handles = []
     measure = own_measure(cache)
-    final = run.row(cache, protocol, "final", "", measure, "final")
+    final = run.row(cache, protocol, "final", "", measure, FINAL)
     if final is not None and not math.isnan(final.value):
         axes.axhline(final.value, color="#222222", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
         handles.append(Line2D([], [], color="#222222", linestyle=(0, (1, 2)), label="Final layer"))
@@ -116,7 +117,7 @@ def draw_bounds(axes: Axes, run: Run, cache: CacheFacts, protocol: str, right: f
         coin = coin.sort_values("speed_up")
         axes.plot(coin["speed_up"], coin["score"], color="#777777", linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
         handles.append(Line2D([], [], color="#777777", linestyle=(0, (5, 3)), label="Random"))
-    layers = [(cache.layers / layer, run.row(cache, protocol, "fixed", "", measure, "", layer))
+    layers = [(cache.layers / layer, run.row(cache, protocol, "fixed", "", measure, NOWHERE, layer))
               for layer in range(1, cache.layers + 1)]  # fmt: skip
     fixed = [(speed, row.value) for speed, row in layers if row is not None and speed <= right]
     if fixed:
@@ -154,14 +155,14 @@ def reach(row: Row) -> tuple[float, float]:
 def draw_parameters(run: Run, spec: FigureSpec) -> Drawing:
     """Score near the primary speed-up, and DIS at a middle layer, for each value of a grid and each task."""
     entry, group = run.entries[spec.entry], run.groups[spec.group]
-    at = speed_up_at(float(run.suite["primary_speed_up"]))
+    at = at_speed_up(float(run.suite["primary_speed_up"]))
     drawing, panels = plt.subplots(1, 2, figsize=(8.2, 3.4))
     unmatched = False
     palette = sns.color_palette("colorblind", n_colors=max(len(group.caches), 1))
     handles = []
     for number, cache in enumerate(group.caches):
         layer = cache.table_layers[len(cache.table_layers) // 2]
-        asked = ((own_measure(cache), at, None), ("dis", "", layer))
+        asked = ((own_measure(cache), at, None), ("dis", NOWHERE, layer))
         tint, sign = palette[number], "osD^vPX*hd"[number % 10]
         for axes, (measure, where, depth) in zip(panels, asked, strict=True):
             rows = [run.row(cache, spec.protocol, entry.signal, value, measure, where, depth) for value in entry.values]
@@ -184,7 +185,7 @@ def draw_parameters(run: Run, spec: FigureSpec) -> Drawing:
         handles.append(Line2D([], [], color="#444444", marker="o", markerfacecolor="white", linestyle="none",
                               label="hollow: far from the wanted speed-up"))  # fmt: skip
     names = [value_text(entry, value).partition("=")[2] for value in entry.values]
-    for axes, title in zip(panels, (f"Task score near {at.partition('=')[2]}×, percent", "DIS"), strict=True):
+    for axes, title in zip(panels, (f"Task score near {at.short}, percent", "DIS"), strict=True):
         axes.set_xticks(range(len(names)), names)
         axes.set_xlabel(entry.varied[0])
         axes.set_title(title)

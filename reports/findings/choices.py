@@ -7,8 +7,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import Row as Result
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, own_measure, speed_up_at, value_text
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, own_measure, value_text
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.tables.cells import plain
@@ -73,7 +74,7 @@ def score_spreads(run: Run, entry: Entry, beside: Entry, protocol: str) -> list[
     """Task score near the primary speed-up of every value, per cache."""
     speed_up = float(run.suite["primary_speed_up"])
     return [
-        spread(run, cache, entry, beside, protocol, f"near {speed_up:g}×", own_measure(cache), speed_up_at(speed_up))
+        spread(run, cache, entry, beside, protocol, f"near {speed_up:g}×", own_measure(cache), at_speed_up(speed_up))
         for cache in run.caches
     ]
 
@@ -81,7 +82,7 @@ def score_spreads(run: Run, entry: Entry, beside: Entry, protocol: str) -> list[
 def dis_spreads(run: Run, entry: Entry, beside: Entry, protocol: str) -> list[Spread]:
     """DIS of every value, per cache and layer."""
     return [
-        spread(run, cache, entry, beside, protocol, f"layer {layer} of {cache.layers}", "dis", "", layer)
+        spread(run, cache, entry, beside, protocol, f"layer {layer} of {cache.layers}", "dis", NOWHERE, layer)
         for cache in run.caches
         for layer in cache.table_layers
     ]
@@ -95,13 +96,13 @@ def spread(
     protocol: str,
     where: str,
     measure: str,
-    at: str,
+    point: OperatingPoint,
     layer: int | None = None,
 ) -> Spread:
     """One number of every value of a grid on one cache."""
 
     def found(signal: str, parameters: str) -> Result | None:
-        return run.row(cache, protocol, signal, parameters, measure, at, layer)
+        return run.row(cache, protocol, signal, parameters, measure, point, layer)
 
     return Spread(
         place_title(run, cache), where, tuple(found(entry.signal, one) for one in entry.values),
@@ -140,7 +141,7 @@ class ProtocolChange:
 
 def protocol_changes(run: Run, first: str, second: str) -> list[ProtocolChange]:
     """The change of every entry from the first protocol to the second."""
-    at = speed_up_at(float(run.suite["primary_speed_up"]))
+    at = at_speed_up(float(run.suite["primary_speed_up"]))
     found = []
     for entry in run.entries:
         places, scores, speed_ups = [], [], []

@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
-from exitbench.benchmarks.run.averages import AVERAGE
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, average_measure, own_measure, speed_up_at
-from exitbench.reports.run_data.provenance import CLAIM, place_title
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
+from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, average_measure, own_measure
+from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.pairs import key_of
 from exitbench.reports.tables.table import Cell, Column, Row, Table, label
 
 Verdict = Literal["better", "worse", "not distinguishable", "not compared"]
 VERDICTS: tuple[Verdict, ...] = ("better", "worse", "not distinguishable", "not compared")
-Question = tuple[str, str, str, str, int | None, str, str]
-"""What a pair is about, apart from its protocol: cache, model, split, at, layer, decisions, measure."""
+Question = tuple[str, str, str, OperatingPoint, int | None, str, str]
+"""What a pair is about, apart from its protocol: cache, model, split, operating point, layer, decisions, measure."""
 Name = tuple[str, str]
 
 
@@ -62,7 +62,7 @@ class Duel:
         """Whether CAP is better or worse by more than chance explains, after the adjustment for many comparisons."""
         if self.pair is None or math.isnan(self.pair["p_adjusted"]):
             return "not compared"
-        if self.pair["p_adjusted"] >= CLAIM:
+        if self.pair["p_adjusted"] >= SIGNIFICANCE:
             return "not distinguishable"
         gain = -self.difference if self.question[-1] in LOWER_IS_BETTER else self.difference
         return "better" if gain > 0 else "worse"
@@ -86,7 +86,7 @@ class Duels:
         for pair in self.run.pair_rows:
             if pair["protocol"] == self.protocol:
                 names = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
-                question = (pair["cache"], pair["model"], pair["split"], pair["at"], pair["layer"],
+                question = (pair["cache"], pair["model"], pair["split"], pair["operating_point"], pair["layer"],
                             pair["decisions"], pair["measure"])  # fmt: skip
                 found.setdefault(question, {})[names] = pair
         return found
@@ -100,16 +100,16 @@ class Duels:
             return Duel(place, where, other, question, column[first, second], 1, tests)
         return Duel(place, where, other, question, column.get((second, first)), -1, tests)
 
-    def of_cache(self, cache: CacheFacts, other: Entry, where: str, *, measure: str, at: str = "",
+    def of_cache(self, cache: CacheFacts, other: Entry, where: str, *, measure: str, point: OperatingPoint = NOWHERE,
                  layer: int | None = None, decisions: str = "") -> Duel:  # fmt: skip
         """CAP against ``other`` on one cache."""
-        question = (cache.name, cache.model, cache.split, at, layer, decisions, measure)
+        question = (cache.name, cache.model, cache.split, point, layer, decisions, measure)
         return self.duel(place_title(self.run, cache), where, other, question)
 
     def score(self, other: Entry, speed_up: float) -> list[Duel]:
         """By task score near a speed-up: every cache, then the averages over tasks."""
-        at, where = speed_up_at(speed_up), f"near {speed_up:g}×"
-        found = [self.of_cache(cache, other, where, measure=own_measure(cache), at=at) for cache in self.run.caches]
+        at, where = at_speed_up(speed_up), f"near {speed_up:g}×"
+        found = [self.of_cache(cache, other, where, measure=own_measure(cache), point=at) for cache in self.run.caches]
         for group in self.run.groups:
             if len(group.caches) > 1:
                 question = ("", group.model, group.split, at, None, "", average_measure(group))
@@ -129,7 +129,7 @@ class Duels:
         """By one of the two exit rates over all decisions, at the suite's speed-up for rates."""
         speed_up = float(self.run.suite["rates_speed_up"])
         return [
-            self.of_cache(cache, other, f"near {speed_up:g}×", measure=measure, at=speed_up_at(speed_up),
+            self.of_cache(cache, other, f"near {speed_up:g}×", measure=measure, point=at_speed_up(speed_up),
                           decisions="all")
             for cache in self.run.caches
         ]  # fmt: skip

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.reports.findings import sentences as text
 from exitbench.reports.findings.choices import change_table, dis_spreads, protocol_changes, score_spreads, spread_table
 from exitbench.reports.findings.duels import Duel, Duels, duel_table, rates_table, single, tally_table
 from exitbench.reports.findings.paper_order import MOST_PAIRS, agreement_table, group_orders, order_table
 from exitbench.reports.findings.power import power_table, published_difference, published_dis_difference
 from exitbench.reports.formats.markdown import escaped, markdown
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, own_measure, speed_up_at
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, own_measure
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.run_data.published import score_file
 from exitbench.reports.sentences import listed
@@ -90,9 +91,9 @@ class Findings:
 
     def opening(self) -> list[str]:
         """The conclusions: one paragraph."""
-        run, cap, at = self.run, self.cap.title, speed_up_at(self.primary)
+        run, cap, at = self.run, self.cap.title, at_speed_up(self.primary)
         scores = [(cache, own_measure(cache), at, None) for cache in run.caches]
-        ranks = [(cache, "dis", "", layer) for cache in run.caches for layer in cache.table_layers]
+        ranks = [(cache, "dis", NOWHERE, layer) for cache in run.caches for layer in cache.table_layers]
         by_score = [(self.name(one), self.duels.score(one, self.primary)) for one in self.others]
         by_dis = [(self.name(one), self.duels.dis(one)) for one in self.others]
         every = [(self.name(one), [*self.scores(self.duels, one), *self.duels.dis(one)]) for one in self.others]
@@ -108,7 +109,9 @@ class Findings:
             *self.protocols().sentences[:1],
         ]
 
-    def first_places(self, questions: Sequence[tuple[CacheFacts, str, str, int | None]]) -> tuple[int, int, int]:
+    def first_places(
+        self, questions: Sequence[tuple[CacheFacts, str, OperatingPoint, int | None]]
+    ) -> tuple[int, int, int]:
         """In how many columns CAP has the highest value, in how many it is not shown to be worse, of how many."""
         best = level = total = 0
         for cache, measure, at, layer in questions:
@@ -228,7 +231,7 @@ class Findings:
 
     def leaders(self, protocol: str) -> dict[str, tuple[str, ...]]:
         """Who has the highest score near the primary speed-up, by place."""
-        run, at = self.run, speed_up_at(self.primary)
+        run, at = self.run, at_speed_up(self.primary)
         return {
             place_title(run, cache): tuple(
                 run.label(one.signal, one.parameters)

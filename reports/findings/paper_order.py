@@ -14,7 +14,8 @@ from typing import Literal
 
 from scipy.stats import kendalltau
 
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Group, Run, own_measure, speed_up_at
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
+from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Group, Run, own_measure
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
@@ -103,13 +104,15 @@ def titles_of(run: Run) -> list[tuple[Entry, str]]:
     return [(entry, entry.title) for entry in run.entries if titles.count(entry.title) == 1]
 
 
-def score_reading(run: Run, cache: CacheFacts, protocol: str, entry: Entry, at: str) -> tuple[float, bool]:
+def score_reading(
+    run: Run, cache: CacheFacts, protocol: str, entry: Entry, point: OperatingPoint
+) -> tuple[float, bool]:
     """The score near a speed-up, or in place of an unmatched one the value at exactly it; whether that was needed."""
     measure = own_measure(cache)
-    row = run.row(cache, protocol, entry.signal, entry.parameters, measure, at)
+    row = run.row(cache, protocol, entry.signal, entry.parameters, measure, point)
     if row is not None and row.status in ("ok", "unreliable"):
         return row.value, False
-    exact = run.row(cache, protocol, entry.signal, entry.parameters, measure, at, None, "randomised")
+    exact = run.row(cache, protocol, entry.signal, entry.parameters, measure, point, None, "randomised")
     return (math.nan, False) if exact is None else (exact.value, True)
 
 
@@ -118,7 +121,7 @@ def score_order(run: Run, caches: Sequence[CacheFacts], protocol: str) -> Order:
     speed_up = float(run.suite["primary_speed_up"])
     ours, paper, stood_in = {}, {}, 0
     for entry, title in titles_of(run):
-        found = [score_reading(run, cache, protocol, entry, speed_up_at(speed_up)) for cache in caches]
+        found = [score_reading(run, cache, protocol, entry, at_speed_up(speed_up)) for cache in caches]
         if found and not any(math.isnan(value) for value, _ in found):
             ours[title] = math.fsum(value for value, _ in found) / len(found)
             stood_in += sum(exact for _, exact in found)
@@ -137,7 +140,7 @@ def dis_order(run: Run, caches: Sequence[CacheFacts], protocol: str) -> Order:
     over = 0
     for cache in caches:
         for layer in cache.table_layers:
-            rows = [run.row(cache, protocol, one.signal, one.parameters, "dis", "", layer) for one, _ in entries]
+            rows = [run.row(cache, protocol, one.signal, one.parameters, "dis", NOWHERE, layer) for one, _ in entries]
             values = [math.nan if row is None else row.value for row in rows]
             if any(math.isnan(value) for value in values):
                 continue

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from scipy.stats import norm
 
+from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 from exitbench.reports.findings.choices import signed
 from exitbench.reports.findings.duels import Duel
 from exitbench.reports.findings.paper_order import PUBLISHED_DEPTH
 from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run
 from exitbench.reports.run_data.numbers import fixed
-from exitbench.reports.run_data.provenance import CLAIM, place_title
+from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
 from exitbench.reports.tables.table import Column, Row, Table, label
 
@@ -23,11 +24,11 @@ POWER = 0.8
 def claimable(std_err: float, tests: int) -> float:
     """The smallest true difference that is claimed four times in five, as the largest of ``tests`` comparisons.
 
-    Holm's method holds the smallest p-value of a column against ``CLAIM / tests``; NaN without a standard error.
+    Holm's method holds the smallest p-value of a column against ``SIGNIFICANCE / tests``; NaN without a standard error.
     """
     if not std_err > 0 or tests < 1:
         return math.nan
-    return float(norm.ppf(1 - CLAIM / (2 * tests)) + norm.ppf(POWER)) * std_err
+    return float(norm.ppf(1 - SIGNIFICANCE / (2 * tests)) + norm.ppf(POWER)) * std_err
 
 
 def published_difference(run: Run, cache: CacheFacts, cap: Entry, other: Entry) -> float:

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, operating_point
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
 from exitbench.reports.run_data.finished_run import CacheFacts, Run, own_measure
@@ -156,7 +157,7 @@ def places(run: Run) -> list[Place]:
 
 def final_score(run: Run, cache: CacheFacts, protocol: str) -> float | None:
     """The last layer's score, which every curve starts from."""
-    row = run.row(cache, protocol, "final", "", own_measure(cache), at="final")
+    row = run.row(cache, protocol, "final", "", own_measure(cache), FINAL)
     return None if row is None or math.isnan(row.value) else round(row.value, 3)
 
 
@@ -164,7 +165,7 @@ def named_thresholds(run: Run) -> dict[tuple[str, str, str, str], list[float]]:
     """Thresholds of readings in the results, by cache, protocol, signal and parameters: their points are kept."""
     found: dict[tuple[str, str, str, str], list[float]] = {}
     for row in run.rows.values():
-        if row.threshold is not None and row.layer is None and row.at.startswith(("speed_up=", "loss=")):
+        if row.threshold is not None and row.layer is None and row.operating_point.kind in ("speed_up", "loss"):
             key = (row.cache, row.protocol, row.signal, row.parameters)
             found.setdefault(key, []).append(row.threshold)
     return found
@@ -240,7 +241,7 @@ def threshold_text(value: float) -> float | str | None:
     return float(f"{value:.7g}")
 
 
-Stored = dict[tuple[str, str, str, str], dict[str, dict[str, float]]]
+Stored = dict[tuple[str, str, str, str], dict[OperatingPoint, dict[str, float]]]
 
 
 def stored_rates(run: Run) -> Stored:
@@ -248,7 +249,7 @@ def stored_rates(run: Run) -> Stored:
     own = {cache.name: own_measure(cache) for cache in run.caches}
     found: Stored = {}
     for row in run.rows.values():
-        if row.layer is not None or not row.at.startswith("speed_up=") or math.isnan(row.value):
+        if row.layer is not None or row.operating_point.kind != "speed_up" or math.isnan(row.value):
             continue
         place = (row.cache, row.protocol, row.signal, row.parameters)
         if row.measure in ("premature_rate", "delayed_rate"):
@@ -257,7 +258,7 @@ def stored_rates(run: Run) -> Stored:
             column = "speed_up" if row.measure == "speed_up" else "score"
         else:
             continue
-        found.setdefault(place, {}).setdefault(row.at, {})[column] = round(row.value, 4)
+        found.setdefault(place, {}).setdefault(row.operating_point, {})[column] = round(row.value, 4)
     return found
 
 
@@ -267,12 +268,15 @@ def readings(place: tuple[str, str, str, str], exits: pd.DataFrame | None, rates
         return []
     mine = exits[(exits["signal"] == place[2]) & (exits["parameters"] == place[3])]
     found: list[dict[str, Any]] = []
-    for at, group in mine[mine["at"].str.startswith("speed_up=")].groupby("at", sort=False):
-        own = rates.get(place, {}).get(str(at), {})
+    for text, group in mine.groupby("operating_point", sort=False):
+        point = operating_point(str(text))
+        if point.kind != "speed_up":
+            continue
+        own = rates.get(place, {}).get(point, {})
         counts: Iterable[Any] = group.sort_values("layer")["count"]
         found.append(
             {
-                "at": float(str(at).removeprefix("speed_up=")),
+                "at": point.number,
                 "exits": [int(one) for one in counts],
                 "rates": [own.get(name) for name in RATES],
                 "speed_up": own.get("speed_up"),

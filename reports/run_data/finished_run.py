@@ -16,8 +16,9 @@ from typing import Any
 import pandas as pd
 
 from exitbench.benchmarks.results.files import RunFiles
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import KEY, Row
-from exitbench.benchmarks.run.averages import AVERAGE
+from exitbench.benchmarks.results.vocabulary import AVERAGE
 from exitbench.reports.run_data.identical import Identical, identical_entries
 
 TASK_TITLES = {
@@ -110,6 +111,7 @@ class Run:
     def pair_rows(self) -> list[dict[str, Any]]:
         """The rows of ``pairs.parquet`` as plain values, with None for an empty layer."""
         columns = {str(name): values.tolist() for name, values in self.pairs.items()}
+        columns["operating_point"] = [operating_point(text) for text in columns["operating_point"]]
         columns["layer"] = [None if math.isnan(layer) else int(layer) for layer in columns["layer"]]
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -165,21 +167,40 @@ class Run:
         signal: str,
         parameters: str,
         measure: str,
-        at: str = "",
+        point: OperatingPoint = NOWHERE,
         layer: int | None = None,
         decisions: str = "",
     ) -> Row | None:
         """One row of the results, None where the run has none."""
         place = {"cache": cache.name, "model": cache.model, "task": cache.task, "split": cache.split}
-        return self.find(**place, protocol=protocol, signal=signal, parameters=parameters, at=at, layer=layer,
-                         decisions=decisions, measure=measure)  # fmt: skip
+        return self.find(
+            **place,
+            protocol=protocol,
+            signal=signal,
+            parameters=parameters,
+            operating_point=point,
+            layer=layer,
+            decisions=decisions,
+            measure=measure,
+        )
 
     def average_row(
-        self, group: Group, protocol: str, signal: str, parameters: str, measure: str, at: str
+        self, group: Group, protocol: str, signal: str, parameters: str, measure: str, point: OperatingPoint
     ) -> Row | None:
         """A row of the average over a group's tasks, None where there is none."""
-        return self.find(cache="", model=group.model, task=AVERAGE, split=group.split, protocol=protocol, signal=signal,
-                         parameters=parameters, at=at, layer=None, decisions="", measure=measure)  # fmt: skip
+        return self.find(
+            cache="",
+            model=group.model,
+            task=AVERAGE,
+            split=group.split,
+            protocol=protocol,
+            signal=signal,
+            parameters=parameters,
+            operating_point=point,
+            layer=None,
+            decisions="",
+            measure=measure,
+        )
 
     def find(self, **key: Any) -> Row | None:
         """The row with this key."""
@@ -232,16 +253,6 @@ def by_category(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with each text stored once: figures pick rows by these texts thousands of times."""
     texts = [name for name, kind in frame.dtypes.items() if kind == "str"]
     return frame.astype(dict.fromkeys(texts, "category"))
-
-
-def speed_up_at(speed_up: float) -> str:
-    """The ``at`` column of a matched reading."""
-    return f"speed_up={speed_up:g}"
-
-
-def loss_at(loss: float) -> str:
-    """The ``at`` column of the largest speed-up within a loss."""
-    return f"loss={loss:g}"
 
 
 def own_measure(cache: CacheFacts) -> str:

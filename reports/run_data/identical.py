@@ -35,7 +35,7 @@ def identical_entries(run: Run) -> list[Identical]:
             place = found.setdefault((row.protocol, row.cache), {})
             value = None if row.status == "undefined" else round(row.value, 9)
             place.setdefault((row.signal, row.parameters), []).append(
-                (row.at, row.layer, row.decisions, row.measure, value)
+                (row.operating_point, row.layer, row.decisions, row.measure, value)
             )
     groups: list[Identical] = []
     for protocol in run.protocols:
@@ -51,4 +51,4 @@ def identical_entries(run: Run) -> list[Identical]:
 
 def is_telling(row: Row) -> bool:
     """Whether a number belongs to the ranking or the readings, rather than to a threshold somebody chose."""
-    return row.measure in ("dis", "accuracy", "speed_up") and not row.at.startswith("tau=") and not row.decisions
+    return row.measure in ("dis", "accuracy", "speed_up") and row.operating_point.kind != "tau" and not row.decisions

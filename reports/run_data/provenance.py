@@ -71,9 +71,5 @@ class SourceRows:
 
     @cached_property
     def _positions(self) -> dict[str, dict[tuple[Hashable, ...], int]]:
-        results = {key: place for place, key in enumerate(self.run.rows)}
+        results = {tuple(map(key_part, KEY, key)): position for position, key in enumerate(self.run.rows)}
         return {"results": results, "pairs": {key_of(PAIR_KEY, row): place for place, row in enumerate(self.pairs)}}
-
-
-CLAIM = 0.05
-"""A difference is claimed below this adjusted p-value."""

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 from exitbench.reports.run_data.numbers import Number, fixed, number, p_text
 from exitbench.reports.run_data.published import WHAT, PublishedFigure
 from exitbench.reports.tables.table import Cell, missing
@@ -108,7 +109,7 @@ def pair_cell(pair: dict[str, Any], key: tuple[Any, ...], sign: int) -> Cell:
     signed = one.text if one.text.startswith("-") or not one.text.strip("0.") else f"+{one.text}"
     p = f"p {two.text}" if two.text.startswith("<") else f"p={two.text}"
     numbers = (one, two) if not math.isnan(adjusted) else (one,)
-    won = adjusted < 0.05 and sign * difference > 0
+    won = adjusted < SIGNIFICANCE and sign * difference > 0
     hint = f"95% interval {one.interval}; unadjusted p {p_text(float(pair['p_value']))}; {int(pair['n'])} samples"
     reason = "" if pair["status"] == "ok" else pair["reason"]
     return Cell(f"{signed} ({p})", numbers, best=won, status=pair["status"], reason=reason, hint=hint)

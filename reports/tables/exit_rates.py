@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exitbench.reports.run_data.finished_run import Group, Run, speed_up_at
+from exitbench.benchmarks.results.operating_point import at_speed_up
+from exitbench.reports.run_data.finished_run import Group, Run
 from exitbench.reports.run_data.glossary import DECISIONS, RATES
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.tables.cells import plain
@@ -18,7 +19,7 @@ def rate_tables(run: Run) -> list[Table]:
 def rate_table(run: Run, group: Group, protocol: str, decisions: str) -> Table:
     """Premature and delayed rates per task at the suite's speed-up for rates."""
     speed = float(run.suite["rates_speed_up"])
-    at = speed_up_at(speed)
+    at = at_speed_up(speed)
 
     def cells(signal: str, parameters: str) -> list[Cell]:
         return [

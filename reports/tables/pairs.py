@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import PAIR_KEY
-from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
-from exitbench.benchmarks.run.averages import AVERAGE
-from exitbench.reports.run_data.finished_run import Group, Run, average_measure, own_measure, speed_up_at, task_heading
+from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
+from exitbench.reports.run_data.finished_run import Group, Run, average_measure, own_measure, task_heading
 from exitbench.reports.run_data.names import slug, table_name
-from exitbench.reports.run_data.provenance import CLAIM
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.table import Cell, Column, Row, Table, label
 from exitbench.reports.tables.table_parts import finished, where
@@ -23,12 +22,14 @@ def key_of(pair: Pair) -> tuple[Any, ...]:
     return tuple(pair[name] for name in PAIR_KEY)
 
 
-def pairs_by_question(run: Run, group: Group, protocol: str) -> dict[tuple[str, str, int | None, str, str], list[Pair]]:
-    """The pairs of a group: (cache, at, layer, decisions, measure) to rows."""
-    found: dict[tuple[str, str, int | None, str, str], list[Pair]] = {}
+def pairs_by_question(
+    run: Run, group: Group, protocol: str
+) -> dict[tuple[str, OperatingPoint, int | None, str, str], list[Pair]]:
+    """The pairs of a group: (cache, operating point, layer, decisions, measure) to rows."""
+    found: dict[tuple[str, OperatingPoint, int | None, str, str], list[Pair]] = {}
     for pair in run.pair_rows:
         if (pair["model"], pair["split"], pair["protocol"]) == (group.model, group.split, protocol):
-            question = (pair["cache"], pair["at"], pair["layer"], pair["decisions"], pair["measure"])
+            question = (pair["cache"], pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"])
             found.setdefault(question, []).append(pair)
     return found
 
@@ -57,11 +58,11 @@ def wins_tables(run: Run) -> list[Table]:
 def wins_of(run: Run, group: Group, protocol: str) -> list[Table]:
     """The two tables of wins of one model and protocol; none when nothing is compared."""
     by_question = pairs_by_question(run, group, protocol)
-    at = speed_up_at(float(run.suite["primary_speed_up"]))
+    at = at_speed_up(float(run.suite["primary_speed_up"]))
     score = [(cache.name, at, None, "", own_measure(cache)) for cache in group.caches]
-    dis = [(cache.name, "", layer, "", "dis") for cache in group.caches for layer in cache.table_layers]
+    dis = [(cache.name, NOWHERE, layer, "", "dis") for cache in group.caches for layer in cache.table_layers]
     found = []
-    for name, what, questions in (("score", f"task score near {at.partition('=')[2]}×", score), ("dis", "DIS", dis)):
+    for name, what, questions in (("score", f"task score near {at.short}", score), ("dis", "DIS", dis)):
         pairs = [pair for question in questions for pair in by_question.get(question, [])]
         names = names_in(run, pairs)
         if len(names) < 2:
@@ -78,7 +79,7 @@ def wins_of(run: Run, group: Group, protocol: str) -> list[Table]:
             "Between which signals can a difference be claimed at all?",
             "pairs", (Column("Signal"), *columns), tuple(rows),
             (f"Better : worse, counted over {len(questions)} {counted} where the Holm-adjusted p-value "
-             f"is below {CLAIM}; the rest cannot be told apart. Protocol: {protocol}.",
+             f"is below {SIGNIFICANCE}; the rest cannot be told apart. Protocol: {protocol}.",
              "Bold: some wins and no loss."), protocol, group.model,
         )  # fmt: skip
         found.append(finished(run, table, group))
@@ -96,7 +97,7 @@ def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
             continue
         total += 1
         sign = (1 if names[0] == first else -1) * (-1 if pair["measure"] in LOWER_IS_BETTER else 1)
-        if pair["p_adjusted"] < CLAIM:
+        if pair["p_adjusted"] < SIGNIFICANCE:
             better += sign * pair["difference"] > 0
             worse += sign * pair["difference"] < 0
     if not total:
@@ -107,7 +108,7 @@ def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
 def difference_tables(run: Run) -> list[Table]:
     """Every pair at the primary speed-up, one table per task and for the average."""
     tables = []
-    at = speed_up_at(float(run.suite["primary_speed_up"]))
+    at = at_speed_up(float(run.suite["primary_speed_up"]))
     for group, protocol in run.each():
         by_question = pairs_by_question(run, group, protocol)
         columns = [(cache.name, task_heading(run, cache), own_measure(cache)) for cache in group.caches]
@@ -139,5 +140,5 @@ def difference_table(run: Run, group: Group, protocol: str, place: tuple[str, st
         "pairs", (Column("Signal"), *(Column(run.label(*one), "less", "difference", "higher") for one in names)),
         tuple(rows),
         (f"Row less column in points, with the p-value adjusted by Holm's method over all pairs. Protocol: {protocol}.",
-         f"Bold: better with an adjusted p-value below {CLAIM}."), protocol, group.model,
+         f"Bold: better with an adjusted p-value below {SIGNIFICANCE}."), protocol, group.model,
     )  # fmt: skip

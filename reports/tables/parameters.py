@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exitbench.reports.run_data.finished_run import Entry, Group, Run, speed_up_at, value_text
+from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
+from exitbench.reports.run_data.finished_run import Entry, Group, Run, value_text
 from exitbench.reports.run_data.names import slug, table_name
 from exitbench.reports.tables.cells import dis_cell
 from exitbench.reports.tables.ranking import layer_columns, places
@@ -53,7 +54,7 @@ def grid_notes(entry: Entry, protocol: str, rows: list[Row]) -> tuple[str, ...]:
 def grid_scores(run: Run, entry: Entry, group: Group, protocol: str) -> Table:
     """Score near the primary speed-up for each value of a grid."""
     speed = float(run.suite["primary_speed_up"])
-    at = speed_up_at(speed)
+    at = at_speed_up(speed)
     cells = {one: readings(run, group, protocol, entry.signal, one, at) for one in (*entry.values, entry.parameters)}
     rows = grid_rows(run, entry, cells)
     name = run.label(entry.signal, entry.parameters)
@@ -72,8 +73,8 @@ def grid_dis(run: Run, entry: Entry, group: Group, protocol: str) -> Table:
     cells = {
         one: [
             dis_cell(
-                run.row(cache, protocol, entry.signal, one, "dis", "", layer),
-                run.row(cache, protocol, entry.signal, one, "tied_share", "", layer),
+                run.row(cache, protocol, entry.signal, one, "dis", NOWHERE, layer),
+                run.row(cache, protocol, entry.signal, one, "tied_share", NOWHERE, layer),
             )
             for cache, layer in places(group)
         ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exitbench.reports.run_data.finished_run import CacheFacts, Group, Run, loss_at, own_measure, speed_up_at
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up, within_loss
+from exitbench.reports.run_data.finished_run import CacheFacts, Group, Run, own_measure
 from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.tables.cells import dis_cell, plain, ratio
@@ -26,21 +27,23 @@ def task_table(run: Run, cache: CacheFacts, protocol: str) -> Table:
     ]
 
     def cells(signal: str, parameters: str) -> list[Cell]:
-        def number(measure: str, at: str = "", layer: int | None = None, decisions: str = "") -> Cell:
-            return plain(run.row(cache, protocol, signal, parameters, measure, at, layer, decisions))
+        def number(
+            measure: str, point: OperatingPoint = NOWHERE, layer: int | None = None, decisions: str = ""
+        ) -> Cell:
+            return plain(run.row(cache, protocol, signal, parameters, measure, point, layer, decisions))
 
         ranks = [
             dis_cell(
-                run.row(cache, protocol, signal, parameters, "dis", "", layer),
-                run.row(cache, protocol, signal, parameters, "tied_share", "", layer),
+                run.row(cache, protocol, signal, parameters, "dis", NOWHERE, layer),
+                run.row(cache, protocol, signal, parameters, "tied_share", NOWHERE, layer),
             )
             for layer in cache.table_layers
         ]
-        rates = [number(f"{kind}_rate", speed_up_at(fast), None, "all") for kind in ("premature", "delayed")]
+        rates = [number(f"{kind}_rate", at_speed_up(fast), None, "all") for kind in ("premature", "delayed")]
         largest = [
-            ratio(run.row(cache, protocol, signal, parameters, "max_speed_up", loss_at(loss))) for loss in losses
+            ratio(run.row(cache, protocol, signal, parameters, "max_speed_up", within_loss(loss))) for loss in losses
         ]
-        return [reading(run, cache, protocol, signal, parameters, speed_up_at(primary)), *ranks, *rates, *largest]
+        return [reading(run, cache, protocol, signal, parameters, at_speed_up(primary)), *ranks, *rates, *largest]
 
     rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
     table = Table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data import published
 from exitbench.reports.run_data.finished_run import CacheFacts, Group, Run
@@ -38,8 +39,8 @@ def dis_table(run: Run, group: Group, protocol: str) -> Table:
     def cells(signal: str, parameters: str) -> list[Cell]:
         return [
             dis_cell(
-                run.row(cache, protocol, signal, parameters, "dis", "", layer),
-                run.row(cache, protocol, signal, parameters, "tied_share", "", layer),
+                run.row(cache, protocol, signal, parameters, "dis", NOWHERE, layer),
+                run.row(cache, protocol, signal, parameters, "tied_share", NOWHERE, layer),
             )
             for cache, layer in places(group)
         ]
@@ -82,7 +83,7 @@ def aurc_table(run: Run, group: Group, protocol: str) -> Table:
 
     def cells(signal: str, parameters: str) -> list[Cell]:
         return [
-            plain(run.row(cache, protocol, signal, parameters, "excess_aurc", "", layer))
+            plain(run.row(cache, protocol, signal, parameters, "excess_aurc", NOWHERE, layer))
             for cache, layer in places(group)
         ]
 

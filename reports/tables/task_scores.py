@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, OperatingPoint, at_speed_up, within_loss
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data import published
 from exitbench.reports.run_data.finished_run import (
@@ -9,9 +10,7 @@ from exitbench.reports.run_data.finished_run import (
     Group,
     Run,
     average_measure,
-    loss_at,
     own_measure,
-    speed_up_at,
     task_heading,
 )
 from exitbench.reports.run_data.names import table_name
@@ -20,7 +19,7 @@ from exitbench.reports.tables.table import Cell, Column, Row, Table, label
 from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished, where
 
 AVERAGE = "AVG"
-READ_AT = {"final": "final", "oracle": ""}
+READ_AT = {"final": FINAL, "oracle": NOWHERE}
 """Bounds that have one reading only, whatever the wanted speed-up."""
 
 
@@ -32,21 +31,21 @@ def score_columns(run: Run, group: Group) -> list[Column]:
     return columns
 
 
-def reading(run: Run, cache: CacheFacts, protocol: str, signal: str, parameters: str, at: str) -> Cell:
+def reading(run: Run, cache: CacheFacts, protocol: str, signal: str, parameters: str, point: OperatingPoint) -> Cell:
     """Score and speed-up of one signal at one reading of one cache; a bound without readings at its own."""
-    wanted = READ_AT.get(signal, at)
+    wanted = READ_AT.get(signal, point)
     measure = own_measure(cache)
     score = run.row(cache, protocol, signal, parameters, measure, wanted)
     speed = run.row(cache, protocol, signal, parameters, "speed_up", wanted)
     exact = run.row(cache, protocol, signal, parameters, measure, wanted, None, "randomised")
-    return score_at_speed(score, speed, exact, f"{at.partition('=')[2]}×")
+    return score_at_speed(score, speed, exact, f"{point.number:g}×")
 
 
-def readings(run: Run, group: Group, protocol: str, signal: str, parameters: str, at: str) -> list[Cell]:
+def readings(run: Run, group: Group, protocol: str, signal: str, parameters: str, point: OperatingPoint) -> list[Cell]:
     """The cells of one row near one speed-up, the average of several tasks last."""
-    found = [reading(run, cache, protocol, signal, parameters, at) for cache in group.caches]
+    found = [reading(run, cache, protocol, signal, parameters, point) for cache in group.caches]
     if len(group.caches) > 1:
-        wanted = READ_AT.get(signal, at)
+        wanted = READ_AT.get(signal, point)
         score = run.average_row(group, protocol, signal, parameters, average_measure(group), wanted)
         speed = run.average_row(group, protocol, signal, parameters, "speed_up", wanted)
         found.append(score_at_speed(score, speed))
@@ -79,7 +78,7 @@ def score_table(run: Run, group: Group, protocol: str, speed: float) -> Table:
     """Score near one speed-up; at the primary one with the published rows beside it, where those are for about 2x."""
 
     def cells(signal: str, parameters: str) -> list[Cell]:
-        return readings(run, group, protocol, signal, parameters, speed_up_at(speed))
+        return readings(run, group, protocol, signal, parameters, at_speed_up(speed))
 
     rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
     notes = [f"Cells: score (speed-up). Protocol: {protocol}."]
@@ -109,10 +108,12 @@ def loss_table(run: Run, group: Group, protocol: str) -> Table:
 
     def cells(signal: str, parameters: str) -> list[Cell]:
         found = []
-        for at in map(loss_at, losses):
-            found += [ratio(run.row(cache, protocol, signal, parameters, "max_speed_up", at)) for cache in group.caches]
+        for point in map(within_loss, losses):
+            found += [
+                ratio(run.row(cache, protocol, signal, parameters, "max_speed_up", point)) for cache in group.caches
+            ]
             if several:
-                found.append(ratio(run.average_row(group, protocol, signal, parameters, "max_speed_up", at)))
+                found.append(ratio(run.average_row(group, protocol, signal, parameters, "max_speed_up", point)))
         return found
 
     columns = [Column("Signal")]
@@ -164,7 +165,7 @@ def backbone_table(run: Run, chosen: list[tuple[Group, CacheFacts]], protocol: s
     speed = float(run.suite["primary_speed_up"])
 
     def cells(signal: str, parameters: str) -> list[Cell]:
-        return [reading(run, cache, protocol, signal, parameters, speed_up_at(speed)) for _, cache in chosen]
+        return [reading(run, cache, protocol, signal, parameters, at_speed_up(speed)) for _, cache in chosen]
 
     columns = [
         Column(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data.finished_run import Run
@@ -55,9 +56,9 @@ def shown_rows(run: Run) -> list[Row]:
     layers = {cache.name: cache.table_layers for cache in run.caches}
     found = []
     for row in run.rows.values():
-        if not row.cache or (row.signal, row.parameters) not in entries or row.at.startswith("tau="):
+        if not row.cache or (row.signal, row.parameters) not in entries or row.operating_point.kind == "tau":
             continue
-        if row.layer is None or (not row.at and row.layer in layers[row.cache]):
+        if row.layer is None or (row.operating_point == NOWHERE and row.layer in layers[row.cache]):
             found.append(row)
     return found
 
@@ -191,8 +192,7 @@ def by_reading(row: Row) -> str:
     """Where a row stands: its layer, or its reading."""
     if row.layer is not None:
         return f"layer {row.layer}"
-    kind, _, amount = row.at.partition("=")
-    return f"{amount}×" if kind == "speed_up" else f"loss {amount}" if kind == "loss" else row.measure
+    return row.operating_point.short if row.operating_point.kind in ("speed_up", "loss") else row.measure
 
 
 def grouped(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import PAIR_KEY, Row
 from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
-from exitbench.reports.run_data.finished_run import average_measure, own_measure, speed_up_at
+from exitbench.reports.run_data.finished_run import average_measure, own_measure
 from exitbench.reports.run_data.numbers import Number, number, p_text
 from exitbench.reports.run_data.provenance import Pair, SourceRows, key_of, place_title
 from exitbench.reports.tables.cells import shown
 
-Question = tuple[str, str, str, str, str, int | None, str, str]
-"""What makes a column: cache, model, split, protocol, at, layer, decisions, measure."""
+Question = tuple[str, str, str, str, OperatingPoint, int | None, str, str]
+"""What makes a column: cache, model, split, protocol, operating point, layer, decisions, measure."""
 PROTOCOLS = ("held-out", "cross-fit", "in-sample")
 """From the protocol that promises least to the one that flatters most."""
 
@@ -95,7 +96,7 @@ class Contests:
         level = [row for row in column if row.tied_with_best and not row.best]
         worse = [row for row in column if not row.tied_with_best]
         worse.sort(key=lambda row: row.value, reverse=best.measure not in LOWER_IS_BETTER)
-        pace = self.run.rows.get(replace(best, measure="speed_up").key)
+        pace = self.run.rows.get(best._replace(measure="speed_up").key)
         return Standing(
             self.place(question),
             question,
@@ -134,7 +135,7 @@ class Contests:
 
     def at_speed_up(self, speed_up: float, protocol: str) -> list[Standing]:
         """Task score at a matched speed-up: averages first, then one standing per cache."""
-        at = speed_up_at(speed_up)
+        at = at_speed_up(speed_up)
         wanted: list[Question] = [
             ("", group.model, group.split, protocol, at, None, "", average_measure(group)) for group in self.run.groups
         ]
@@ -148,7 +149,7 @@ class Contests:
     def at_layers(self, protocol: str) -> list[Standing]:
         """DIS at the suite's layers of every cache."""
         wanted: list[Question] = [
-            (cache.name, cache.model, cache.split, protocol, "", layer, "", "dis")
+            (cache.name, cache.model, cache.split, protocol, NOWHERE, layer, "", "dis")
             for cache in self.run.caches
             for layer in cache.table_layers
         ]
@@ -158,10 +159,10 @@ class Contests:
 
 def question_of(row: Row) -> Question:
     """The column that a row of the results belongs to."""
-    return row.cache, row.model, row.split, row.protocol, row.at, row.layer, row.decisions, row.measure
+    return row.cache, row.model, row.split, row.protocol, row.operating_point, row.layer, row.decisions, row.measure
 
 
 def pair_question(pair: Pair) -> Question:
     """The column that a pair belongs to."""
     cache, model, split, protocol = (pair[name] for name in ("cache", "model", "split", "protocol"))
-    return cache, model, split, protocol, pair["at"], pair["layer"], pair["decisions"], pair["measure"]
+    return cache, model, split, protocol, pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"]

@@ -49,7 +49,7 @@ def one(frame, **wanted):
 def test_the_key_is_unique_and_measures_are_the_documented_ones(found):
     assert not found.results.duplicated(list(KEY)).any()
     assert set(found.results.measure) == set(MEASURES)
-    forms = found.results["at"].str.replace(r"=.*", "", regex=True)
+    forms = found.results["operating_point"].str.replace(r"=.*", "", regex=True)
     assert set(forms) == {"", "speed_up", "loss", "tau", "final"}
     assert set(found.results.status) <= {"ok", "undefined", "unmatched", "unreliable"}
     assert ((found.results.status == "ok") | (found.results.reason != "")).all()
@@ -94,15 +94,15 @@ def test_aurc_is_the_mean_risk_over_coverages(found, path):
 @pytest.mark.parametrize("signal", ["deebert", "right-tool", "pcee", "cap"])
 def test_scores_and_speed_ups_are_those_of_the_samples_written_beside_them(found, protocol, signal):
     entries = found.samples[(found.samples.protocol == protocol) & (found.samples.signal == signal)]
-    for at, own in entries.groupby("at"):
-        place = {"protocol": protocol, "signal": signal, "parameters": own.parameters.iloc[0], "at": at}
+    for at, own in entries.groupby("operating_point"):
+        place = {"protocol": protocol, "signal": signal, "parameters": own.parameters.iloc[0], "operating_point": at}
         assert len(own) == 150
         exact = {"speed_up": 5 / own.exit_layer.mean(), "accuracy": 100 * accuracy_score(own.label, own.prediction),
                  "f1": 100 * f1_score(own.label, own.prediction)}  # fmt: skip
         for measure, value in exact.items():
             assert one(found.results, **place, decisions="", measure=measure).value == pytest.approx(value)
         exits = found.histograms
-        exits = exits[(exits.protocol == protocol) & (exits.signal == signal) & (exits["at"] == at)]
+        exits = exits[(exits.protocol == protocol) & (exits.signal == signal) & (exits["operating_point"] == at)]
         np.testing.assert_array_equal(exits["count"], np.bincount(own.exit_layer, minlength=6)[1:])
         np.testing.assert_array_equal(exits["right"], np.bincount(own.exit_layer[own.right], minlength=6)[1:])
 
@@ -111,7 +111,7 @@ def test_rates_count_every_decision(found, path):
     cache = Cache(path)
     entropy = score(cache, load_registry().make("deebert"))
     wrong = (cache.predictions() != cache.labels)[:-1]
-    place = {"protocol": "in-sample", "signal": "deebert", "at": "speed_up=2"}
+    place = {"protocol": "in-sample", "signal": "deebert", "operating_point": "speed_up=2"}
     row = one(found.results, **place, decisions="all", layer=None, measure="premature_rate")
     exits = entropy < row.threshold
     assert row.value == pytest.approx(100 * (exits & wrong).sum() / wrong.sum())
@@ -129,7 +129,7 @@ def test_the_largest_speed_up_within_a_loss_is_the_last_before_the_first_fall(fo
     last = 0
     while last + 1 < curve.points and score_at[last + 1] >= final - 2.0 - 1e-9:
         last += 1
-    row = one(found.results, protocol="in-sample", signal="deebert", at="loss=2", measure="max_speed_up")
+    row = one(found.results, protocol="in-sample", signal="deebert", operating_point="loss=2", measure="max_speed_up")
     assert row.value == pytest.approx(curve.speed_up[last])
 
 
@@ -138,7 +138,7 @@ def test_every_value_of_a_grid_has_rows_and_so_has_the_choice(found):
     assert set(rows.parameters) == {
         "alpha=0.1,center=false", "alpha=10,center=false", "alpha=0.1|10,center=false",
     }  # fmt: skip
-    at = {"at": "speed_up=1.5", "decisions": "", "measure": "f1"}
+    at = {"operating_point": "speed_up=1.5", "decisions": "", "measure": "f1"}
     single = [one(rows, parameters=f"alpha={value},center=false", **at).value for value in ("0.1", "10")]
     chosen = one(rows, parameters="alpha=0.1|10,center=false", **at)
     assert chosen.value == max(single)
@@ -170,12 +170,14 @@ def test_unmatched_cells_take_no_part_and_have_a_randomised_value_beside_them(fo
     beside = found.results[found.results.decisions == "randomised"]
     exact = beside[(beside.measure == "speed_up") & (beside.protocol == "in-sample")]
     assert len(exact)
-    np.testing.assert_allclose(exact.value, exact["at"].str.removeprefix("speed_up=").astype(float))
+    np.testing.assert_allclose(exact.value, exact["operating_point"].str.removeprefix("speed_up=").astype(float))
 
 
 def test_the_best_of_a_column_has_the_best_value_and_is_tied_with_itself(found):
     compared = found.results[found.results.best.notna()]
-    for question, column in compared.groupby(["protocol", "at", "layer", "decisions", "measure"], dropna=False):
+    for question, column in compared.groupby(
+        ["protocol", "operating_point", "layer", "decisions", "measure"], dropna=False
+    ):
         lower = question[-1] in ("aurc", "excess_aurc", "premature_rate", "delayed_rate")
         top = column.value.min() if lower else column.value.max()
         assert (column.value[column.best.astype(bool)] == top).all()
@@ -184,7 +186,7 @@ def test_the_best_of_a_column_has_the_best_value_and_is_tied_with_itself(found):
 
 
 def test_pairs_are_differences_of_the_results(found):
-    keys = ["protocol", "at", "layer", "decisions", "measure"]
+    keys = ["protocol", "operating_point", "layer", "decisions", "measure"]
     for pair in found.pairs.sample(40, random_state=0).itertuples():
         place = {name: getattr(pair, name) for name in keys}
         place = {name: None if value != value else value for name, value in place.items()}
@@ -198,7 +200,7 @@ def test_bounds_stand_beside_every_protocol(found, path):
     cache = Cache(path)
     right = cache.predictions() == cache.labels
     for protocol in ("in-sample", "cross-fit"):
-        row = one(found.results, protocol=protocol, signal="final", measure="accuracy", at="final")
+        row = one(found.results, protocol=protocol, signal="final", measure="accuracy", operating_point="final")
         assert row.value == pytest.approx(100 * right[-1].mean())
         row = one(found.results, protocol=protocol, signal="fixed", measure="accuracy", layer=2)
         assert row.value == pytest.approx(100 * right[1].mean())

@@ -15,6 +15,7 @@ import exitbench.benchmarks.run.measured_rows
 import exitbench.benchmarks.scoring.score_cache
 from exitbench.benchmarks.baselines.check_suite import check_suite
 from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.results.operating_point import at_threshold
 from exitbench.benchmarks.results.status import Estimate
 from exitbench.benchmarks.results.vocabulary import Ties
 from exitbench.benchmarks.statistics.delong import dis_estimate
@@ -159,7 +160,7 @@ def test_a_comparison_turned_non_strict_is_red_for_every_signal_that_has_one(
             monkeypatch.setattr(signal, "exits_when", signal.exits_when + "=")
     outcome = check_suite(suite, tmp_path / "every.csv")
     assert {move.key[5] for move in outcome.moves} == strict
-    assert {move.key[7] for move in outcome.moves} == {"tau=median"}, "no other number can show it"
+    assert {move.key[7] for move in outcome.moves} == {at_threshold("median")}, "no other number can show it"
     assert strict == {"deebert", "f-pabee", "pcee", "e-lang", "nsp", "cap"}
 
 

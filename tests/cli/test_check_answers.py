@@ -128,7 +128,7 @@ def test_every_committed_baseline_is_as_check_would_write_it(tmp_path: Path) -> 
 def test_baselines_read_every_signal_at_a_fixed_threshold() -> None:
     for file in BASELINES.glob("*.csv"):
         suite = load_suite(file.stem)
-        read = {(key[5], key[7]) for key in read_baseline(file) if str(key[7]).startswith("tau=")}
+        read = {(key[5], str(key[7])) for key in read_baseline(file) if str(key[7]).startswith("tau=")}
         for text in suite.signals:
             name = text.split("[")[0]
             assert (name, "tau=1" if name == "pabee" else "tau=median") in read

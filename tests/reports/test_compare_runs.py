@@ -45,7 +45,12 @@ def test_a_pair_counts_the_samples_that_differ(paths: tuple[Path, Path], compari
     for one in comparison.paired:
         signal = one.signal_a.partition("[")[0]
         first, second = (
-            {row.id: row for row in frame[(frame["signal"] == signal) & (frame["at"] == one.at)].itertuples()}
+            {
+                row.id: row
+                for row in frame[
+                    (frame["signal"] == signal) & (frame["operating_point"] == one.point.text)
+                ].itertuples()
+            }
             for frame in (a, b)
         )
         assert set(first) == set(second)
@@ -64,7 +69,9 @@ def test_a_value_read_from_samples_equals_the_one_in_the_results(
     results = pd.read_parquet(paths[0] / "results.parquet")
     for one in comparison.paired:
         if one.signal_a == "deebert":
-            mine = results[(results["signal"] == "deebert") & (results["at"] == one.at)].set_index("measure")["value"]
+            mine = results[(results["signal"] == "deebert") & (results["operating_point"] == one.point.text)].set_index(
+                "measure"
+            )["value"]
             assert mine["accuracy"] == pytest.approx(one.accuracy_a)
             assert mine["speed_up"] == pytest.approx(one.speed_up_a)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import CacheWriter, synthetic_cache
 from exitbench.cache.format.manifest import Model, Task
@@ -32,13 +35,13 @@ HOSTILE = (
 """Names that a page must show as they are."""
 
 
-def suite(caches: Sequence[Path], signals: Sequence[str], **changes: object) -> Suite:
+def suite(caches: Sequence[Path], signals: Sequence[str], **changes: Any) -> Suite:
     """A quick suite over some caches."""
-    values: dict[str, object] = {
-        "name": "small", "caches": tuple(caches), "signals": tuple(signals), "layers": (1, 2), "speed_ups": (2.0, 3.0),
-        "primary_speed_up": 2.0, "protocols": ("in-sample", "cross-fit"), "resamples": 20, "seed": 0,
-    }  # fmt: skip
-    return Suite(**{**values, **changes})  # type: ignore[arg-type]
+    questions: dict[str, Any] = {"layers": (1, 2), "speed_ups": (2.0, 3.0), "resamples": 20}
+    made = Suite(name="small", caches=tuple(caches), signals=tuple(signals), questions=Questions(**questions))
+    fields = {field.name for field in dataclasses.fields(Questions)}
+    asked = {name: value for name, value in changes.items() if name in fields}
+    return dataclasses.replace(made.asking(**asked), **{name: changes[name] for name in changes.keys() - asked.keys()})
 
 
 def once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], None]) -> Path:

@@ -75,7 +75,7 @@ def print_paired(console: Console, comparison: Comparison, *, every: bool) -> No
         for one in rows:
             if (one.cache, one.protocol) == (cache, protocol):
                 table.add_row(
-                    Text(both(one.signal_a, one.signal_b)), Text(reading(one.at)),
+                    Text(both(one.signal_a, one.signal_b)), Text(one.point.short),
                     f"{one.accuracy_a:.1f} → {one.accuracy_b:.1f}", f"{one.only_a_right} : {one.only_b_right}",
                     p_text(one.p_right_adjusted), f"{one.speed_up_a:.2f} → {one.speed_up_b:.2f}",
                     f"{one.earlier_in_a} : {one.earlier_in_b}", p_text(one.p_exit_adjusted),
@@ -102,22 +102,12 @@ def print_moved(console: Console, comparison: Comparison, limit: int) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for one in moved[:limit]:
         layer = "" if one.layer is None else str(one.layer)
-        names = (one.cache, one.protocol, both(one.signal_a, one.signal_b), one.at, layer)
+        names = (one.cache, one.protocol, both(one.signal_a, one.signal_b), one.point.text, layer)
         values = ["–" if value is None else f"{value:.4g}" for value in (one.a, one.b)]
         table.add_row(*map(Text, (*names, f"{one.measure} {one.decisions}".strip())), *values)
     console.print(table)
     if len(moved) > limit:
         console.print(f"and {len(moved) - limit} more; --limit or --json shows them")
-
-
-def reading(at: str) -> str:
-    """A reading in few letters.
-
-    >>> reading("speed_up=2"), reading("loss=0.5")
-    ('2×', 'loss 0.5')
-    """
-    kind, _, value = at.partition("=")
-    return f"{value}×" if kind == "speed_up" else f"{kind} {value}"
 
 
 def both(first: str, second: str) -> str:
@@ -127,11 +117,14 @@ def both(first: str, second: str) -> str:
 
 def conclusion(comparison: Comparison) -> str:
     """One sentence on what was found."""
+    from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
+
     if comparison.identical:
         return f"no difference: {len(comparison.paired)} readings and {comparison.same} other numbers are the same"
-    claimed = sum(one.p_right_adjusted < 0.05 for one in comparison.paired)
+    claimed = sum(one.p_right_adjusted < SIGNIFICANCE for one in comparison.paired)
     differing = sum(one.differs for one in comparison.paired)
     return (
         f"{differing} of {len(comparison.paired)} readings differ, {claimed} of them in how many answers are right "
-        f"(adjusted p below 0.05); {len(comparison.moved)} other numbers moved, {comparison.same} are the same"
+        f"(adjusted p below {SIGNIFICANCE}); {len(comparison.moved)} other numbers moved, "
+        f"{comparison.same} are the same"
     )

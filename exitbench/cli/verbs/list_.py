@@ -91,8 +91,8 @@ def _suites() -> list[dict[str, Any]]:
                 "name": name,
                 "caches": f"{len(suite.caches)} ({len(suite.missing_caches())} missing)",
                 "signals": len(suite.signals),
-                "protocols": list(suite.protocols),
-                "resamples": suite.resamples,
+                "protocols": list(suite.questions.protocols),
+                "resamples": suite.questions.resamples,
                 "description": suite.description,
             }
         )

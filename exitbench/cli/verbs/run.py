@@ -76,8 +76,6 @@ def command(
     from exitbench.errors import InputError
 
     changes: dict[str, object] = {}
-    if signals:
-        changes["signals"] = tuple(signals)
     if protocol:
         changes["protocols"] = tuple(protocol)
     if speed_ups is not None:
@@ -86,7 +84,9 @@ def command(
         changes["resamples"] = resamples
     if seed is not None:
         changes["seed"] = seed
-    suites = [replace(suite, **changes) for suite in suites_of(targets or ["paper"])]  # type: ignore[arg-type]
+    suites = [suite.asking(**changes) for suite in suites_of(targets or ["paper"])]
+    if signals:
+        suites = [replace(suite, signals=tuple(signals)) for suite in suites]
     if out is not None and len(suites) > 1:
         raise InputError(f"--out names one folder, found {len(suites)} suites to run")
     for suite in suites:
@@ -166,25 +166,27 @@ def summary(run: Run) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
+
     record = run.record
     suite = record["suite"]
     protocol = "cross-fit" if "cross-fit" in suite["protocols"] else suite["protocols"][-1]
     found = {
-        (row.cache, row.signal, row.parameters, row.at, row.layer, row.decisions, row.measure): row
+        (row.cache, row.signal, row.parameters, row.operating_point, row.layer, row.decisions, row.measure): row
         for row in run.rows.values()
         if row.protocol == protocol
     }
     rates, primary = suite["rates_speed_up"], suite["primary_speed_up"]
     for cache, facts in record["caches"].items():
         metric = facts["metric"]
-        columns = [(f"DIS {layer}", ("", layer, "", "dis")) for layer in facts["table_layers"]]
+        columns = [(f"DIS {layer}", (NOWHERE, layer, "", "dis")) for layer in facts["table_layers"]]
         columns += [
-            (f"{short} {rates:g}x", (f"speed_up={rates:g}", None, "all", f"{kind}_rate"))
+            (f"{short} {rates:g}x", (at_speed_up(rates), None, "all", f"{kind}_rate"))
             for short, kind in (("prem.", "premature"), ("del.", "delayed"))
         ]
         columns += [
-            (f"{metric} {primary:g}x", (f"speed_up={primary:g}", None, "", metric)),
-            ("at", (f"speed_up={primary:g}", None, "", "speed_up")),
+            (f"{metric} {primary:g}x", (at_speed_up(primary), None, "", metric)),
+            ("at", (at_speed_up(primary), None, "", "speed_up")),
         ]
         table = Table(
             box=box.SIMPLE,

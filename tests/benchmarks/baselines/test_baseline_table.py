@@ -2,7 +2,6 @@
 
 import csv
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,11 +21,12 @@ from exitbench.benchmarks.baselines.baseline_table import (
     with_errors,
     write_baseline,
 )
+from exitbench.benchmarks.results.operating_point import at_speed_up, at_threshold
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.errors import InputError
 
 ROW = Row("c", "m", "sst2", "dev", "in-sample", "cap", "alpha=0.1|1,center=false", "dis", layer=2, value=71.5, n=100)
-RATE = replace(ROW, measure="premature_rate", layer=None, at="speed_up=4", decisions="all", value=12.5)
+RATE = ROW._replace(measure="premature_rate", layer=None, operating_point=at_speed_up(4), decisions="all", value=12.5)
 
 
 def test_a_file_has_the_key_the_value_and_the_tolerance_and_nothing_else(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_file_has_the_key_the_value_and_the_tolerance_and_nothing_else(tmp_pat
 
 
 def test_the_order_of_results_does_not_show_and_layers_are_sorted_as_numbers(tmp_path: Path) -> None:
-    rows = [replace(ROW, layer=layer) for layer in (10, 2, None, 1)]
+    rows = [ROW._replace(layer=layer) for layer in (10, 2, None, 1)]
     write_baseline(tmp_path / "a.csv", baseline_of(rows))
     write_baseline(tmp_path / "b.csv", baseline_of(rows[::-1]))
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
@@ -53,24 +53,26 @@ def test_the_order_of_results_does_not_show_and_layers_are_sorted_as_numbers(tmp
 def test_what_is_written_agrees_when_read_again(
     tmp_path_factory: pytest.TempPathFactory, value: float, layer: int | None, text: str
 ) -> None:
-    row = replace(ROW, value=value, layer=layer, parameters=text, measure="accuracy")
+    row = ROW._replace(value=value, layer=layer, parameters=text, measure="accuracy")
     file = tmp_path_factory.mktemp("baseline") / "b.csv"
     write_baseline(file, baseline_of([row]))
     assert moves(read_baseline(file), [row]) == []
 
 
 def test_rates_of_single_layers_are_left_out_and_all_else_is_kept() -> None:
-    kept = [RATE, *(replace(ROW, measure=name) for name in ("dis", "tied_share", "aurc", "accuracy", "speed_up"))]
-    assert list(pinned_rows([replace(RATE, layer=3), *kept])) == kept
+    kept = [RATE, *(ROW._replace(measure=name) for name in ("dis", "tied_share", "aurc", "accuracy", "speed_up"))]
+    assert list(pinned_rows([RATE._replace(layer=3), *kept])) == kept
 
 
 def test_a_threshold_that_is_a_score_is_pinned_to_six_digits() -> None:
-    reading = replace(ROW, at="tau=median", layer=None, measure="speed_up", value=2.5, threshold=0.0123456789)
-    before = baseline_of([reading, replace(reading, measure="accuracy")])
+    reading = ROW._replace(
+        operating_point=at_threshold("median"), layer=None, measure="speed_up", value=2.5, threshold=0.0123456789
+    )
+    before = baseline_of([reading, reading._replace(measure="accuracy")])
     assert sorted(str(key[-1]) for key in before) == ["accuracy", "speed_up", "threshold"]
 
     def moved(threshold: float) -> list[str]:
-        rows = [replace(reading, measure=measure, threshold=threshold) for measure in ("speed_up", "accuracy")]
+        rows = [reading._replace(measure=measure, threshold=threshold) for measure in ("speed_up", "accuracy")]
         return [move.question for move in moves(before, rows)]
 
     assert moved(0.01234568) == []
@@ -78,7 +80,10 @@ def test_a_threshold_that_is_a_score_is_pinned_to_six_digits() -> None:
 
 
 def test_no_threshold_is_pinned_that_was_given_or_lies_between_two_scores() -> None:
-    given = [replace(ROW, at=at, measure="speed_up", threshold=3.0) for at in ("tau=3", "speed_up=2")]
+    given = [
+        ROW._replace(operating_point=point, measure="speed_up", threshold=3.0)
+        for point in (at_threshold(3), at_speed_up(2))
+    ]
     assert list(pinned_rows(given)) == given
 
 
@@ -87,15 +92,15 @@ def test_one_sample_outweighs_the_tolerance_of_every_count(samples: int) -> None
     accuracy = 100 / samples
     slowest = 12 / 12 - 12 / (12 + 1 / samples)  # one sample, one layer later, at full depth
     for measure, weight in (("accuracy", accuracy), ("f1", accuracy / 2), ("delayed_rate", accuracy / 47)):
-        assert tolerance_of(replace(RATE, measure=measure, n=samples)) < weight
-    assert tolerance_of(replace(RATE, measure="speed_up", n=samples)) < slowest
+        assert tolerance_of(RATE._replace(measure=measure, n=samples)) < weight
+    assert tolerance_of(RATE._replace(measure="speed_up", n=samples)) < slowest
 
 
 @pytest.mark.parametrize("samples", [60, 277, 872, 5463, 40_000])
 def test_the_tolerance_of_a_ranking_is_about_one_pair_and_far_below_one_sample(samples: int) -> None:
     wrong = samples / 9
     pair = 100 / (wrong * (samples - wrong))
-    found = tolerance_of(replace(ROW, n=samples))
+    found = tolerance_of(ROW._replace(n=samples))
     assert 0.5 * pair < found < 1.5 * pair or found == 1e-6
     assert found < 0.5 * 100 / samples
 
@@ -114,8 +119,8 @@ def test_an_undefined_value_agrees_with_nothing_but_an_undefined_one() -> None:
 
 
 def test_new_missing_and_changed_rows_are_moves() -> None:
-    same, gone, changed, new = (replace(ROW, layer=layer) for layer in (1, 2, 3, 4))
-    found = moves(baseline_of([same, gone, changed]), [same, replace(changed, value=72.0), new])
+    same, gone, changed, new = (ROW._replace(layer=layer) for layer in (1, 2, 3, 4))
+    found = moves(baseline_of([same, gone, changed]), [same, changed._replace(value=72.0), new])
     assert [(move.kind, move.was, move.now) for move in found] == [
         ("missing", 71.5, None),
         ("moved", 71.5, 72.0),
@@ -126,9 +131,9 @@ def test_new_missing_and_changed_rows_are_moves() -> None:
 
 
 def test_a_move_is_compared_with_the_error_of_its_own_number() -> None:
-    changed = [replace(ROW, value=72.0), replace(RATE, value=12.7)]
+    changed = [ROW._replace(value=72.0), RATE._replace(value=12.7)]
     found = with_errors(
-        moves(baseline_of([ROW, RATE]), changed), [replace(ROW, std_err=0.4), replace(RATE, std_err=0.3)]
+        moves(baseline_of([ROW, RATE]), changed), [ROW._replace(std_err=0.4), RATE._replace(std_err=0.3)]
     )
     assert {move.key[-1]: move.beyond_error for move in found} == {"dis": True, "premature_rate": False}
     assert Move(ROW.key, 1.0, 2.0, 0.1).beyond_error is None
@@ -137,7 +142,7 @@ def test_a_move_is_compared_with_the_error_of_its_own_number() -> None:
 
 def test_a_tolerance_set_by_hand_outlives_an_update() -> None:
     before = {ROW.key: Pinned(71.0, 0.25)}
-    after = baseline_of([replace(ROW, value=72.0), RATE], before)
+    after = baseline_of([ROW._replace(value=72.0), RATE], before)
     assert after[ROW.key] == Pinned(72.0, 0.25)
     assert after[RATE.key].tolerance == tolerance_of(RATE)
 
@@ -146,7 +151,7 @@ def test_a_move_says_where_it_is() -> None:
     move = Move(RATE.key, 12.5, 13.0, 1e-6)
     assert move.place == ("c", "in-sample", "cap[alpha=0.1|1,center=false]")
     assert move.question == "premature_rate, speed_up=4, all"
-    average = replace(RATE, cache="", task="average", parameters="")
+    average = RATE._replace(cache="", task="average", parameters="")
     assert Move(average.key, 1.0, 2.0, 0.1).place == ("average of m dev", "in-sample", "cap")
 
 
@@ -161,9 +166,18 @@ LINE = "c,m,sst2,dev,in-sample,cap,,,2,,dis,71.5,0.1"
         ("cache,value\n", "found cache,value"),
         (f"{HEADER}\n{LINE},9\n", "line 2: expected 13 cells, found 14"),
         (f"{HEADER}\n{LINE}\n{LINE}\n", "line 3: the same key"),
-        (f"{HEADER}\n{LINE.replace('71.5', 'high')}\n", "line 2: layer, value and tolerance must be numbers"),
-        (f"{HEADER}\n{LINE.replace(',2,', ',2.5,')}\n", "line 2: layer, value and tolerance must be numbers"),
-        (f"{HEADER}\n{LINE.removesuffix('0.1')}\n", "line 2: layer, value and tolerance must be numbers"),
+        (
+            f"{HEADER}\n{LINE.replace('71.5', 'high')}\n",
+            "line 2: expected an operating point such as speed_up=2, and numbers as layer, value and tolerance",
+        ),
+        (
+            f"{HEADER}\n{LINE.replace(',2,', ',2.5,')}\n",
+            "line 2: expected an operating point such as speed_up=2, and numbers as layer, value and tolerance",
+        ),
+        (
+            f"{HEADER}\n{LINE.removesuffix('0.1')}\n",
+            "line 2: expected an operating point such as speed_up=2, and numbers as layer, value and tolerance",
+        ),
         (f"{HEADER}\n{LINE.replace('0.1', '-0.1')}\n", "line 2: a tolerance is a number from 0"),
         (f"{HEADER}\n{LINE.replace('0.1', 'inf')}\n", "line 2: a tolerance is a number from 0"),
         (f'{HEADER}\n"{LINE}\n', "is not a CSV file"),

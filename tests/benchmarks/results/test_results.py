@@ -1,11 +1,17 @@
-import dataclasses
 import hashlib
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from exitbench.benchmarks.results.files import RunFiles, check_unique, join_tables, write_json, write_part, write_table
+from exitbench.benchmarks.results.files import RunFiles, check_unique, write_json, write_table
+from exitbench.benchmarks.results.operating_point import (
+    FINAL,
+    NOWHERE,
+    at_speed_up,
+    at_threshold,
+    operating_point,
+    within_loss,
+)
 from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_table, table_of
 from exitbench.benchmarks.run.averages import CachePlace, averages
 from exitbench.errors import InputError
@@ -25,7 +31,7 @@ def row(**changes):
 
 
 def test_results_have_exactly_the_documented_columns():
-    key = "cache, model, task, split, protocol, signal, parameters, at, layer, decisions, measure"
+    key = "cache, model, task, split, protocol, signal, parameters, operating_point, layer, decisions, measure"
     values = "value, low, high, std_err, n, threshold, status, reason, best, tied_with_best"
     assert SCHEMAS["results"].names == f"{key}, {values}".split(", ")
     assert list(KEY) == key.split(", ")
@@ -67,9 +73,38 @@ def test_files_of_another_version_are_refused(tmp_path):
 
 
 def test_json_is_written_whole(tmp_path):
-    write_json(tmp_path / "run.json", {"complete": True})
-    assert RunFiles(tmp_path).record == {"complete": True}
+    record = {"complete": True, "schema": 2}
+    write_json(tmp_path / "run.json", record)
+    assert RunFiles(tmp_path).record == record
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_run_of_another_schema_is_refused(tmp_path):
+    write_json(tmp_path / "run.json", {"complete": True, "schema": 1})
+    with pytest.raises(InputError, match=r"result files of schema 1, this version .* reads 2; run again"):
+        _ = RunFiles(tmp_path).record
+
+
+def test_an_operating_point_comes_back_from_its_text():
+    points = [
+        NOWHERE,
+        FINAL,
+        at_speed_up(2),
+        at_speed_up(1.25),
+        within_loss(0.5),
+        at_threshold(0.1),
+        at_threshold("median"),
+    ]
+    texts = ["", "final", "speed_up=2", "speed_up=1.25", "loss=0.5", "tau=0.1", "tau=median"]
+    assert [point.text for point in points] == texts
+    assert [operating_point(text) for text in texts] == points
+    assert [bool(point) for point in points] == [False] + [True] * 6
+
+
+@pytest.mark.parametrize("text", ["speed_up", "speed=2", "tau=", "tau=mean", "loss=x", "speed_up=2=3"])
+def test_a_text_that_is_no_operating_point_is_refused(text):
+    with pytest.raises(ValueError, match=r"operating point|could not convert"):
+        operating_point(text)
 
 
 def test_an_empty_table_keeps_its_columns():
@@ -86,7 +121,7 @@ PLACES = [
 
 def task_rows(signal, values, **changes):
     accuracy, f1, speed_up = values
-    shared = {"signal": signal, "at": "speed_up=2", "std_err": 3.0, **changes}
+    shared = {"signal": signal, "operating_point": at_speed_up(2), "std_err": 3.0, **changes}
     return [
         row(cache="c", **shared, value=accuracy),
         row(cache="c", **shared, measure="speed_up", value=2.0),
@@ -109,7 +144,7 @@ def test_the_average_is_the_mean_of_each_tasks_own_score_and_of_the_speed_ups():
 
 def test_the_average_is_blank_when_a_task_is_missing_or_unmatched():
     rows = task_rows("s", (90.0, 70.0, 2.2))
-    for given in (rows[:2], [*rows[:3], row(**{**rows[3].__dict__, "status": "unmatched"})]):
+    for given in (rows[:2], [*rows[:3], rows[3]._replace(status="unmatched")]):
         means, _ = averages(given, [], PLACES, [("s", "")])
         blank = {one.measure: one for one in means}["mean_accuracy_f1"]
         assert (blank.status, blank.reason) == ("undefined", "no reading for d")
@@ -119,7 +154,7 @@ def test_the_average_is_blank_when_a_task_is_missing_or_unmatched():
 def test_averages_are_compared_by_the_pairs_of_their_tasks():
     rows = task_rows("s", (90.0, 70.0, 2.2)) + task_rows("z", (80.0, 60.0, 2.2))
     pairs = [
-        {"cache": cache, "protocol": "in-sample", "at": "speed_up=2", "layer": None, "decisions": "",
+        {"cache": cache, "protocol": "in-sample", "operating_point": "speed_up=2", "layer": None, "decisions": "",
          "measure": measure, "signal_a": "s", "parameters_a": "", "signal_b": "z", "parameters_b": "", "std_err": 3.0}
         for cache, measure in (("c", "accuracy"), ("d", "f1"))
     ]  # fmt: skip
@@ -128,21 +163,3 @@ def test_averages_are_compared_by_the_pairs_of_their_tasks():
     assert (test["difference"], test["std_err"]) == (10.0, pytest.approx(18**0.5 / 2))
     marks = {one.signal: (one.best, one.tied_with_best) for one in means if one.measure == "mean_accuracy_f1"}
     assert marks == {"s": (True, True), "z": (False, False)}
-
-
-def test_a_row_with_other_columns_is_the_row_that_dataclasses_would_make():
-    row = Row("c", "m", "t", "s", "p", "cap", "alpha=1", "dis", layer=3, value=1.5)
-    changed = row.but(measure="aurc", value=2.5, threshold=None)
-    assert changed == dataclasses.replace(row, measure="aurc", value=2.5, threshold=None)
-    assert row.measure == "dis"
-    with pytest.raises(TypeError, match="no columns of a row: colour"):
-        row.but(colour="red")
-
-
-def test_parts_are_joined_as_they_were_written(tmp_path):
-    tables = [rows_table([row(layer=layer, value=float(layer)) for layer in layers]) for layers in ([1, 2], [], [3])]
-    for number, table in enumerate(tables):
-        write_part(tmp_path / f"{number}.parquet", table)
-    join_tables(tmp_path / "whole.parquet", "results", [tmp_path / f"{number}.parquet" for number in range(3)])
-    assert pq.read_table(tmp_path / "whole.parquet")["layer"].to_pylist() == [1, 2, 3]
-    assert str(pq.read_table(tmp_path / "whole.parquet").to_pylist()) == str(pa.concat_tables(tables).to_pylist())

@@ -53,10 +53,8 @@ def suite(tmp_path_factory):
         synthetic_cache(root / "m-a-dev", rows=70, task="a", **made),
         synthetic_cache(root / "m-b-dev", rows=60, task="b", metric="f1", seed=1, **made),
     ]
-    return replace(
-        suite_of_caches(caches), name="tiny", signals=("deebert", "pabee", "cap[alpha=0.1|1]"), speed_ups=(1.5,),
-        primary_speed_up=1.5, rates_speed_up=1.5, losses=(2.0,), resamples=10, folds=3,
-    )  # fmt: skip
+    tiny = replace(suite_of_caches(caches), name="tiny", signals=("deebert", "pabee", "cap[alpha=0.1|1]"))
+    return tiny.asking(speed_ups=(1.5,), primary_speed_up=1.5, rates_speed_up=1.5, losses=(2.0,), resamples=10, folds=3)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +141,7 @@ def test_a_killed_run_resumes_from_what_is_finished(finished, suite, tmp_path, m
 
 def test_other_settings_use_nothing_of_an_unfinished_run(suite, tmp_path):
     first = runner.stages_of(plan_run(suite), tmp_path)
-    other = runner.stages_of(plan_run(replace(suite, seed=1)), tmp_path)
+    other = runner.stages_of(plan_run(suite.asking(seed=1)), tmp_path)
     folders = [
         {unit.folder for unit in (*one.scores, *one.pairs, *(u for own in one.measures for u in own))}
         for one in (first, other)
@@ -206,9 +204,9 @@ def test_signals_are_checked_before_anything_is_written(suite, tmp_path, signals
 
 def test_all_thresholds_of_a_signal_that_has_no_end_of_them_are_refused(suite, tmp_path):
     with pytest.raises(InputError, match=r'thresholds.deebert: "all" is for signals with integer thresholds'):
-        run_suite(replace(suite, thresholds={"deebert": ("all",)}), tmp_path / "out")
+        run_suite(suite.asking(thresholds={"deebert": ("all",)}), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    plan_run(replace(suite, thresholds={"*": ("all",), "pabee": ("all",)}))
+    plan_run(suite.asking(thresholds={"*": ("all",), "pabee": ("all",)}))
 
 
 def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite, tmp_path):
@@ -216,16 +214,15 @@ def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite,
         rows = RunFiles(out).results
         return rows[(rows.measure == "dis") & (rows.signal == "pabee")].value, rows[rows.measure != "dis"].value
 
-    outcome = run_suite(replace(suite, ties="strict"), tmp_path / "out")
+    outcome = run_suite(suite.asking(ties="strict"), tmp_path / "out")
     (half, others), (strict, others_again) = split(finished), split(outcome.path)
     assert (strict.dropna() < half.dropna()).all()
     np.testing.assert_array_equal(others, others_again)
 
 
 def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
-    both = replace(
-        suite, caches=suite.caches[:1], signals=("cap[alpha=0.1|1]", "cap[alpha=0.1]"), protocols=("in-sample",)
-    )
+    both = replace(suite, caches=suite.caches[:1], signals=("cap[alpha=0.1|1]", "cap[alpha=0.1]"))
+    both = both.asking(protocols=("in-sample",))
     rows = run_suite(both, tmp_path / "out").files.results
     assert set(rows[rows.signal == "cap"].parameters) == {
         "alpha=0.1|1,center=false", "alpha=0.1,center=false", "alpha=1,center=false",
@@ -239,7 +236,7 @@ def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
 @pytest.mark.parametrize(("rows", "layers"), [(3, 12), (40, 2), (40, 3)])
 def test_the_papers_signals_run_on_very_few_rows_and_very_few_layers(tmp_path, rows, layers):
     cache = synthetic_cache(tmp_path / "c", rows=rows, layers=layers, width=4, compact=True)
-    outcome = run_suite(replace(suite_of_caches([cache]), resamples=5), tmp_path / "out")
+    outcome = run_suite(suite_of_caches([cache]).asking(resamples=5), tmp_path / "out")
     assert outcome.failures == ()
     results, notes = outcome.files.results, outcome.files.record["notes"]
     assert {"deebert", "cap", "oracle", "final"} <= set(results.signal)
@@ -251,10 +248,10 @@ def test_the_papers_signals_run_on_very_few_rows_and_very_few_layers(tmp_path, r
 def test_held_out_runs_on_a_second_cache(suite, tmp_path):
     test = suite.caches[0]
     calibration = synthetic_cache(tmp_path / "cal", rows=50, layers=5, width=6, compact=True, model="m", task="a")
-    held_out = replace(suite, caches=(test,), held_out={test: calibration}, protocols=("held-out",))
+    held_out = replace(suite, caches=(test,), held_out={test: calibration}).asking(protocols=("held-out",))
     rows = run_suite(held_out, tmp_path / "out").files.results
     assert set(rows.protocol) == {"held-out"}
-    assert rows[(rows.signal == "deebert") & (rows["at"] == "speed_up=1.5")].threshold.notna().all()
+    assert rows[(rows.signal == "deebert") & (rows["operating_point"] == "speed_up=1.5")].threshold.notna().all()
 
 
 def test_the_verb_prints_a_table_and_where_the_results_are(suite, tmp_path, monkeypatch):
@@ -276,7 +273,7 @@ def test_the_verb_prints_a_table_and_where_the_results_are(suite, tmp_path, monk
     assert "cap[alpha=0.1|1]" in done.output
     assert "results in out/m-a-dev" in done.output
     rows = RunFiles(tmp_path / "out" / "m-a-dev").results
-    assert set(rows["at"]) >= {"speed_up=1.5", "speed_up=2"}
+    assert set(rows["operating_point"]) >= {"speed_up=1.5", "speed_up=2"}
     shown = rows[(rows.signal == "deebert") & (rows.measure == "dis") & (rows.layer == 2)].value.item()
     assert f"{shown:.2f}" in done.output
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from exitbench.benchmarks.suites.suite import layers_at
+from exitbench.benchmarks.suites.questions import layers_at
 from exitbench.benchmarks.suites.suite_file import known_suites, load_suite, suite_of_caches, suite_of_values
 from exitbench.errors import InputError
 
@@ -46,7 +46,7 @@ def test_a_missing_key_is_named():
         ({"layers": ["half"]}, "fractions such as"),
         ({"layers": [True]}, "fractions such as"),
         ({"speed_ups": [0.5]}, "a speed-up is at least 1"),
-        ({"speed_ups": ["2"]}, "speed_ups must be a number"),
+        ({"speed_ups": ["2"]}, "speed_ups: expected a number, found '2'"),
         ({"resamples": 1}, "resamples must be at least 2"),
         ({"resamples": 2.5}, "resamples must be a whole number"),
         ({"seed": -1}, "seed must not be negative"),
@@ -135,7 +135,7 @@ def test_a_number_with_more_digits_than_python_reads_is_refused(tmp_path):
 
 
 def test_ties_are_halved_unless_a_suite_says_otherwise():
-    assert (suite().ties, suite(ties="strict").ties) == ("half", "strict")
+    assert (suite().questions.ties, suite(ties="strict").questions.ties) == ("half", "strict")
     assert suite(ties="strict").to_json()["ties"] == "strict"
 
 

@@ -33,7 +33,11 @@ def test_the_threshold_gives_the_wanted_speed_up_on_the_cache(path):
 def test_expectations_are_those_of_cross_fitting(path):
     found = recommend(Cache(path), load_registry().expand("cap[alpha=0.1|1]"), speed_up=2.0, resamples=50)
     rows = evaluate(path, ["cap[alpha=0.1|1]"], protocols=["cross-fit"], speed_ups=[2.0], resamples=50).results
-    rows = rows[(rows.parameters == "alpha=0.1|1,center=false") & (rows["at"] == "speed_up=2") & (rows.decisions == "")]
+    rows = rows[
+        (rows.parameters == "alpha=0.1|1,center=false")
+        & (rows["operating_point"] == "speed_up=2")
+        & (rows.decisions == "")
+    ]
     values = rows.set_index("measure")
     assert found.score.value == values.value["accuracy"]
     assert found.speed_up.value == values.value["speed_up"]

@@ -89,7 +89,7 @@ def test_what_was_not_compared_is_no_finding(run_dir: Path, tmp_path: Path) -> N
         if "signal_a" not in frame:
             return frame["cache"].notna()
         rows, _sign = between(frame, "cap", "e-lang")
-        return ~(rows & (frame["cache"] == "base-sst2") & (frame["at"] == "speed_up=2"))
+        return ~(rows & (frame["cache"] == "base-sst2") & (frame["operating_point"] == "speed_up=2"))
 
     page = page_of(altered(run_dir, tmp_path / "run", keep=keep))
     assert "(1 could not be compared)" in opening(page)
@@ -105,7 +105,7 @@ def set_scores(order: list[str]) -> Change:
     def change(results: pd.DataFrame, _: pd.DataFrame) -> None:
         for place, name in enumerate(names):
             rows = (
-                (results["signal"] == keys[name]) & (results["at"] == "speed_up=2")
+                (results["signal"] == keys[name]) & (results["operating_point"] == "speed_up=2")
                 & results["measure"].isin(["accuracy", "f1"])
             )  # fmt: skip
             results.loc[rows, "value"] = 90.0 - place
@@ -136,7 +136,7 @@ def test_cap_on_top_of_a_reversed_order_is_the_paper_in_part(run_dir: Path, tmp_
 def test_the_spread_of_alpha_is_measured_against_a_standard_error(run_dir: Path, tmp_path: Path) -> None:
     def scores(narrow: float) -> Change:
         def change(results: pd.DataFrame, _: pd.DataFrame) -> None:
-            rows = (results["signal"] == "cap") & (results["at"] == "speed_up=2")
+            rows = (results["signal"] == "cap") & (results["operating_point"] == "speed_up=2")
             rows &= results["measure"].isin(["accuracy", "f1"])
             for parameters, value in (("alpha=0.1,center=false", 80.0), ("alpha=1,center=false", 80.0 + narrow)):
                 mine = rows & (results["parameters"] == parameters)
@@ -155,9 +155,12 @@ def test_the_spread_of_alpha_is_measured_against_a_standard_error(run_dir: Path,
 def test_the_alpha_that_was_chosen_is_named_without_what_does_not_vary(run_dir: Path) -> None:
     results = pd.read_parquet(run_dir / "results.parquet")
     chosen = results[
-        (results["signal"] == "cap") & results["parameters"].str.contains("|", regex=False)
-        & (results["protocol"] == "cross-fit") & (results["at"] == "speed_up=2") & (results["cache"] == "tiny-mnli")
-    ]  # fmt: skip
+        (results["signal"] == "cap")
+        & results["parameters"].str.contains("|", regex=False)
+        & (results["protocol"] == "cross-fit")
+        & (results["operating_point"] == "speed_up=2")
+        & (results["cache"] == "tiny-mnli")
+    ]
     told = re.search(r"chosen: ([^;]+)", chosen["reason"].iloc[0])
     assert told is not None
     section = page_of(Run(run_dir)).split("### CAP by alpha: score")[1].split("###")[0]
@@ -170,10 +173,16 @@ def test_a_protocol_that_changes_verdicts_and_leaders_is_said_to(run_dir: Path, 
         set_difference(0.0, 1.0, "e-lang")(results, pairs)
         set_difference(0.0, 1.0, "deebert")(results, pairs)
         rows, sign = between(pairs, "cap", "e-lang")
-        rows &= (pairs["protocol"] == "in-sample") & (pairs["cache"] == "base-mrpc") & (pairs["at"] == "speed_up=3")
+        rows &= (
+            (pairs["protocol"] == "in-sample")
+            & (pairs["cache"] == "base-mrpc")
+            & (pairs["operating_point"] == "speed_up=3")
+        )
         pairs.loc[rows, "difference"] = 1.0 * sign[rows]
         pairs.loc[rows, "p_adjusted"] = 0.01
-        column = (results["at"] == "speed_up=2") & results["best"].notna() & (results["cache"] == "tiny-mnli")
+        column = (
+            (results["operating_point"] == "speed_up=2") & results["best"].notna() & (results["cache"] == "tiny-mnli")
+        )
         for protocol, leader in (("in-sample", "nsp"), ("cross-fit", "deebert")):
             mine = column & (results["protocol"] == protocol)
             results.loc[mine, "best"] = results.loc[mine, "signal"] == leader

@@ -57,7 +57,9 @@ def test_equal_values_share_a_rank() -> None:
 
 def test_the_change_between_protocols_is_the_mean_and_the_largest_difference(run_dir: Path) -> None:
     results = pd.read_parquet(run_dir / "results.parquet")
-    nsp = results[(results["signal"] == "nsp") & (results["at"] == "speed_up=2") & (results["cache"] != "")]
+    nsp = results[
+        (results["signal"] == "nsp") & (results["operating_point"] == "speed_up=2") & (results["cache"] != "")
+    ]
     own = {"base-sst2": "accuracy", "base-mrpc": "f1", "tiny-mnli": "accuracy"}
     nsp = nsp[(nsp["measure"] == nsp["cache"].map(own)) & (nsp["decisions"] == "") & (nsp["status"] == "ok")]
     wide = nsp.pivot(index="cache", columns="protocol", values="value").dropna()

@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from exitbench.benchmarks.baselines.baseline_table import Baseline, Pinned, pinned_rows, read_baseline
+from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.schema import KEY
 from exitbench.benchmarks.suites.suite_file import load_suite
 from exitbench.cache import Cache
@@ -99,7 +100,7 @@ def test_the_page_shows_no_row_less_than_the_baseline_has(script: ModuleType, ke
 def test_a_number_that_moves_by_more_than_its_tolerance_is_seen(kept: Run, baseline: Baseline) -> None:
     cache = next(one for one in kept.caches if one.layers == 12)
     cap = next(entry for entry in kept.entries if entry.signal == "cap")
-    row = kept.row(cache, "cross-fit", cap.signal, cap.parameters, "dis", "", 6)
+    row = kept.row(cache, "cross-fit", cap.signal, cap.parameters, "dis", NOWHERE, 6)
     assert row is not None
     key = row.key
     moved = {**baseline, key: replace(baseline[key], value=baseline[key].value + 3 * baseline[key].tolerance)}

@@ -47,7 +47,7 @@ def results(run_dir: Path) -> pd.DataFrame:
 
 def read_off(results: pd.DataFrame, signal: str, protocol: str, at: str, measure: str, decisions: str = "") -> float:
     """A reading of one signal, as its own entry, on the first cache."""
-    wanted = {"cache": "base-sst2", "signal": signal, "protocol": protocol, "at": at, "measure": measure}
+    wanted = {"cache": "base-sst2", "signal": signal, "protocol": protocol, "operating_point": at, "measure": measure}
     chosen = results[results["layer"].isna() & (results["decisions"] == decisions)]
     for name, value in wanted.items():
         chosen = chosen[chosen[name] == value]

@@ -77,9 +77,13 @@ def test_each_kept_point_is_a_stored_point(data: dict[str, Any], curves: pd.Data
 def test_the_points_that_tables_read_are_kept(data: dict[str, Any], run_dir: Path) -> None:
     results = pd.read_parquet(run_dir / "results.parquet")
     wanted = results[
-        (results["cache"] == "base-sst2") & (results["protocol"] == "in-sample") & (results["signal"] == "e-lang")
-        & results["at"].str.startswith("speed_up=") & (results["measure"] == "speed_up") & results["threshold"].notna()
-    ]  # fmt: skip
+        (results["cache"] == "base-sst2")
+        & (results["protocol"] == "in-sample")
+        & (results["signal"] == "e-lang")
+        & results["operating_point"].str.startswith("speed_up=")
+        & (results["measure"] == "speed_up")
+        & results["threshold"].notna()
+    ]
     curve = next(one for place, one in exact_curves(data) if one["signal"] == 5)
     kept = [value for value in curve["thresholds"] if isinstance(value, float)]
     assert len(wanted) >= 2
@@ -95,9 +99,13 @@ def test_cross_fit_carries_stored_readings_instead_of_thresholds(data: dict[str,
     assert sum(reading["exits"]) == place["rows"]
     results = pd.read_parquet(run_dir / "results.parquet")
     stored = results[
-        (results["cache"] == "base-sst2") & (results["protocol"] == "cross-fit") & (results["signal"] == "nsp")
-        & (results["at"] == "speed_up=2") & (results["measure"] == "accuracy") & (results["decisions"] == "")
-    ]["value"].item()  # fmt: skip
+        (results["cache"] == "base-sst2")
+        & (results["protocol"] == "cross-fit")
+        & (results["signal"] == "nsp")
+        & (results["operating_point"] == "speed_up=2")
+        & (results["measure"] == "accuracy")
+        & (results["decisions"] == "")
+    ]["value"].item()
     assert reading["score"] == pytest.approx(stored, abs=1e-4)
 
 

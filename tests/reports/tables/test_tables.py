@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exitbench.benchmarks.results.operating_point import NOWHERE, operating_point
 from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
 from exitbench.places import PUBLISHED
 from exitbench.reports.run_data.finished_run import Run
@@ -44,6 +45,7 @@ def indexed(path: Path, key: tuple[str, ...]) -> dict[tuple[object, ...], dict[s
     found = {}
     for record in frame.to_dict("records"):
         layer = record["layer"]
+        record["operating_point"] = operating_point(record["operating_point"])
         record["layer"] = None if layer is None or math.isnan(layer) else int(layer)
         found[tuple(record[name] for name in key)] = record
     return found
@@ -152,7 +154,9 @@ def test_different_signals_are_not_called_identical(run: Run) -> None:
     for one in run.identical:
         assert ("e-lang", "temperature=1,center=false") not in one.members
         for measure, layer in (("dis", 1), ("dis", 2)):
-            values = {run.row(one.cache, one.protocol, *member, measure, "", layer).value for member in one.members}
+            values = {
+                run.row(one.cache, one.protocol, *member, measure, NOWHERE, layer).value for member in one.members
+            }
             assert len({round(value, 6) for value in values if not math.isnan(value)}) <= 1
 
 

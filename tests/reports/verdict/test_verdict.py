@@ -38,9 +38,13 @@ def column(run_dir: Path) -> pd.DataFrame:
     """The average of model base near 2x, cross-fit, best first: read without any code of reports."""
     results = pd.read_parquet(run_dir / "results.parquet")
     chosen = results[
-        (results["cache"] == "") & (results["model"] == "base") & (results["protocol"] == "cross-fit")
-        & (results["at"] == "speed_up=2") & (results["measure"] == "mean_accuracy_f1") & results["best"].notna()
-    ]  # fmt: skip
+        (results["cache"] == "")
+        & (results["model"] == "base")
+        & (results["protocol"] == "cross-fit")
+        & (results["operating_point"] == "speed_up=2")
+        & (results["measure"] == "mean_accuracy_f1")
+        & results["best"].notna()
+    ]
     return chosen.sort_values("value", ascending=False)
 
 
@@ -76,7 +80,7 @@ def test_those_level_with_the_best_are_named_and_the_clear_lead_is_the_next(
     assert first.behind is not None
     assert first.behind.difference.value == pytest.approx(first.score.value - other["value"], abs=1e-9)
     tested = pairs[
-        (pairs["cache"] == "") & (pairs["protocol"] == "cross-fit") & (pairs["at"] == "speed_up=2")
+        (pairs["cache"] == "") & (pairs["protocol"] == "cross-fit") & (pairs["operating_point"] == "speed_up=2")
         & (pairs["measure"] == "mean_accuracy_f1") & (pairs["model"] == "base")
         & ((pairs["signal_a"] == other["signal"]) | (pairs["signal_b"] == other["signal"]))
         & ((pairs["signal_a"] == first.signal) | (pairs["signal_b"] == first.signal))
