@@ -80,7 +80,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from exitbench.signals.contract.signal import ExitSignal, Input, Layer, Reference
+from exitbench import Direction, ExitSignal, Input, Layer, Reference
 
 
 @dataclass(frozen=True)
