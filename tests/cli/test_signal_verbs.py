@@ -247,6 +247,17 @@ def test_an_interrupted_write_leaves_neither_a_file_nor_a_part_of_one(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_imports_a_signal_of_ones_own_once(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three stages of a run ask for the registry; with one job they share a process."""
+    monkeypatch.chdir(tmp_path)
+    run("new-signal", "margin", "--dir", "mine")
+    signal = Path("mine/margin.py")
+    signal.write_text(signal.read_text() + "\nopen('imports.txt', 'a').write('once ')\n")
+    quick = ["--protocol", "in-sample", "--resamples", "2", "--jobs", "1"]
+    assert run("run", str(cache), "--signals", "margin", "--signals-dir", "mine", *quick, "--out", "out") == 0
+    assert Path("imports.txt").read_text() == "once "
+
+
 def test_a_signal_of_ones_own_scores_a_cache(cache: Path, tmp_path: Path) -> None:
     run("new-signal", "margin", "--dir", str(tmp_path))
     out = tmp_path / "scores.npz"

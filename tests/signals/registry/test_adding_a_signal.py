@@ -43,7 +43,7 @@ def run(command: str) -> int:
 def test_the_guide_has_a_memoryless_a_patient_and_a_fitted_example(workplace: Path) -> None:
     registry = load_registry([workplace / "my-signals"])
     assert registry.broken == []
-    assert {"lead", "steady-lead", "usual-lead", "coin"} <= set(registry.signals)
+    assert {"lead", "steady-lead", "usual-lead", "last-digit"} <= set(registry.signals)
     assert registry.make("steady-lead[patience=3]").first_exit_layer == 3
     assert registry.make("usual-lead").needs_fit
 

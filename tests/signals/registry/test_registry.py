@@ -12,30 +12,7 @@ from exitbench import signals
 from exitbench.errors import InputError
 from exitbench.signals import ExitSignal, Registry, load_registry, signals_in
 from exitbench.signals.registry.catalogue import describe
-
-SIGNAL = """
-from dataclasses import dataclass
-from typing import ClassVar
-
-from exitbench import Direction, ExitSignal, Input, Layer, Reference, Tensor
-
-
-@dataclass(frozen=True)
-class Mine(ExitSignal):
-    name: ClassVar[str] = "{name}"
-    title: ClassVar[str] = "Mine"
-    reference: ClassVar[Reference] = Reference("none", 2026, "")
-    exits_when: ClassVar[Direction] = ">"
-    inputs: ClassVar[frozenset[Input]] = frozenset({{"logits"}})
-
-    def score(self, layer: Layer) -> Tensor:
-        return layer.logits64.amax(dim=1)
-"""
-
-
-def write_signal(path: Path, name: str, first_lines: str = "") -> Path:
-    path.write_text(first_lines + SIGNAL.format(name=name))
-    return path
+from tests.support.signal_files import write_signal
 
 
 def test_the_published_signals_and_the_baseline_are_found(registry: Registry) -> None:
@@ -249,49 +226,6 @@ def test_signals_of_one_file(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(InputError, match=r"expected a Python file with a signal, found .*notes\.txt"):
         signals_in(tmp_path / "notes.txt")
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "message"),
-    [
-        ('"mine"', '"My Signal"', "name must be lower-case words joined by hyphens, such as 'my-signal', found 'My"),
-        ('"mine"', "7", "name must be lower-case"),
-        ('"Mine"', '""', "title must be the name to print in tables, found ''"),
-        ('Reference("none", 2026, "")', '"a paper"', r"reference must be Reference\(paper, year, link\), found 'a p"),
-        ('">"', '"above"', "exits_when must be one of < <= > >=, found 'above'"),
-        ('frozenset({"logits"})', '"logits"', "inputs must be a frozenset of logits, features, offset_norm, head, ids"),
-        ('frozenset({"logits"})', 'frozenset({"logit"})', "inputs must be a frozenset"),
-        ("@dataclass(frozen=True)", "@dataclass", r"TypeError: cannot inherit non-frozen"),
-        ("@dataclass(frozen=True)", "", r"put @dataclass\(frozen=True\) above it"),
-        ("def score", "def scores", r"write score\(self, layer\), or step"),
-        ("    def score", "    tags: list = None\n\n    def score", "tags must be annotated int, float, bool or str"),
-        ("    def score", "    alpha: float = -1.0\n    beta: str = ''\n\n    def score", "a default is not allowed"),
-        ("    def score", "    thresholds: ClassVar = 3\n\n    def score", "thresholds must be Continuous"),
-        ("    def score", "    exceptions: ClassVar = {'a': ''}\n\n    def score", "exceptions must be a mapping"),
-        (
-            "    def score",
-            "    alpha: float = signals.parameter(1.0, grid=('a',))\n\n    def score",
-            "grid or choices of alpha hold a value that is not allowed: .* found 'a'",
-        ),
-        (
-            "    def score",
-            "    alpha: float = dataclasses.field(kw_only=True)\n\n    def score",
-            r"alpha needs a default: write alpha: float = parameter\(\.\.\.\)",
-        ),
-    ],
-)
-def test_a_wrong_declaration_is_an_error_that_teaches(tmp_path: Path, right: str, wrong: str, message: str) -> None:
-    source = SIGNAL.format(name="mine").replace(right, wrong, 1)
-    (tmp_path / "mine.py").write_text("import dataclasses\nfrom exitbench import signals\n" + source)
-    with pytest.raises(InputError, match=message):
-        signals_in(tmp_path / "mine.py")
-
-
-def test_a_base_class_without_a_name_is_no_signal(tmp_path: Path) -> None:
-    base = "from dataclasses import dataclass\nfrom exitbench import ExitSignal\n"
-    base += "@dataclass(frozen=True)\nclass Base(ExitSignal):\n    pass\n"
-    (tmp_path / "mine.py").write_text(base + SIGNAL.format(name="mine").replace("Mine(ExitSignal)", "Mine(Base)"))
-    assert [signal.name for signal in signals_in(tmp_path / "mine.py")] == ["mine"]
 
 
 def test_the_catalogue_describes_every_signal_in_json(registry: Registry) -> None:
