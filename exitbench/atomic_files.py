@@ -160,7 +160,7 @@ def _remove(temporary: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create ``path`` and its parents, or say in one line why not."""
+    """Create ``path`` and its parents, or raise an InputError that gives the reason."""
     try:
         disk.make_directory(path)
     except OSError as error:

@@ -32,7 +32,7 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, names: Iterable[str]) -> str:
     """The nearest known names as a sentence to append to an error, or an empty string.
 
     >>> did_you_mean("deebrt", ["deebert", "cap"])
@@ -40,5 +40,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("zzz", ["deebert", "cap"])
     ''
     """
-    near = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+    near = difflib.get_close_matches(word, list(names), n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(near)}?" if near else ""

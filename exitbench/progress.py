@@ -46,7 +46,7 @@ class ProgressBar:
         else:
             self._bar.update(self._task, advance=steps, note=note)
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line that stays, above the bar."""
         if self._bar is not None:
             self._bar.console.print(line, highlight=False, soft_wrap=True, markup=False)

@@ -98,19 +98,23 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(recipe.name for recipe in RECIPES))
     for name in ("data-dir", "mpnet-base", "minilm-l6", "work"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    given = parser.parse_args()
-    if unknown := set(given.names) - {recipe.name for recipe in RECIPES}:
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - {recipe.name for recipe in RECIPES}:
         parser.error(f"no recipe for {', '.join(sorted(unknown))}")
-    given.work.mkdir(parents=True, exist_ok=True)
-    for name, source in (("glue", given.data_dir), ("mpnet-base", given.mpnet_base), ("minilm-l6", given.minilm_l6)):
-        link = given.work / name
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    for name, source in (
+        ("glue", arguments.data_dir),
+        ("mpnet-base", arguments.mpnet_base),
+        ("minilm-l6", arguments.minilm_l6),
+    ):
+        link = arguments.work / name
         if not link.exists():
             link.symlink_to(source.resolve())
     # Half of the kernel's time in training goes to memory that is given back and asked for again.
     os.environ |= {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
     for recipe in RECIPES:
-        if not given.names or recipe.name in given.names:
-            make(recipe, given.work)
+        if not arguments.names or recipe.name in arguments.names:
+            make(recipe, arguments.work)
 
 
 if __name__ == "__main__":

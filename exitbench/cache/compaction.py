@@ -1,4 +1,4 @@
-"""A compact copy of a cache: the features go, everything that the eight signals read stays."""
+"""A compact copy of a cache: without the features, with everything that the eight signals read."""
 
 from __future__ import annotations
 

@@ -29,22 +29,24 @@ def open_arrays(source: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an ``.npz`` file (read whole) or of a folder of ``.npy`` files (memory-mapped)."""
     if source.is_dir():
         files = {path.stem: path for path in sorted(source.glob("*.npy"))}
-        return {name: _load(path, name) for name, path in files.items() if _known(name, source)}
+        return {name: _load(path, name) for name, path in files.items() if _is_expected(name, source)}
     if not source.exists():
         raise InputError(f"{source}: expected an .npz file or a folder of .npy files, found nothing")
     if not zipfile.is_zipfile(source):
         raise InputError(f"{source}: expected an .npz file, found something else")
     try:
         with np.load(source, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if _known(name, source)}
+            return {name: archive[name] for name in archive.files if _is_expected(name, source)}
     except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
         raise InputError(f"{source}: expected arrays of numbers, found something else ({one_line(error)})") from None
 
 
-def _known(name: str, source: Path) -> bool:
-    known = (*REQUIRED, *OPTIONAL)
-    if name not in known:
-        raise InputError(f"{source}: expected only {', '.join(known)}, found {name!r}.{did_you_mean(name, known)}")
+def _is_expected(name: str, source: Path) -> bool:
+    expected = (*REQUIRED, *OPTIONAL)
+    if name not in expected:
+        raise InputError(
+            f"{source}: expected only {', '.join(expected)}, found {name!r}.{did_you_mean(name, expected)}"
+        )
     return True
 
 
@@ -60,12 +62,12 @@ def _load(path: Path, name: str) -> NDArray[Any]:
 
 def task_of(name: str, classes: tuple[str, ...] | None, metric: str | None, count: int) -> Task:
     """The task to write in the manifest: GLUE's own names where they are known and fit."""
-    known = TASKS.get(name)
-    if classes is None and known is not None and len(known.classes) != count:
-        raise InputError(f"task {name}: expected {len(known.classes)} classes, found {count} in the logits")
-    task = known if known is not None and classes is None else None
+    glue_task = TASKS.get(name)
+    if classes is None and glue_task is not None and len(glue_task.classes) != count:
+        raise InputError(f"task {name}: expected {len(glue_task.classes)} classes, found {count} in the logits")
+    task = glue_task if glue_task is not None and classes is None else None
     if task is None:
-        task = Task(name, classes or tuple(str(k) for k in range(count)), known.metric if known else "accuracy")
+        task = Task(name, classes or tuple(str(k) for k in range(count)), glue_task.metric if glue_task else "accuracy")
     if len(task.classes) != count:
         raise InputError(
             f"expected {len(task.classes)} classes ({', '.join(task.classes)}), found {count} in the logits"
@@ -93,9 +95,9 @@ def check_arrays(arrays: Arrays, source: Path) -> None:
     if logits.ndim != 3:
         raise InputError(f"{source}: expected logits [layers, samples, classes], found {list(logits.shape)}")
     layers, rows, classes = logits.shape
-    for count, what in ((layers, "layers"), (classes, "classes")):
+    for count, axis in ((layers, "layers"), (classes, "classes")):
         if count < 2:
-            raise InputError(f"{source}: expected at least 2 {what}, found {count}")
+            raise InputError(f"{source}: expected at least 2 {axis}, found {count}")
     if rows < 1:
         raise InputError(f"{source}: expected at least one row, found none")
     if ("weight" in arrays) != ("bias" in arrays):
@@ -137,7 +139,12 @@ def import_arrays(
     """
     arrays = open_arrays(source)
     check_arrays(arrays, source)
-    facts = {"command": command, "note": note, "versions": {"numpy": np.__version__}, "data_sha256": _digest(arrays)}
+    provenance = {
+        "command": command,
+        "note": note,
+        "versions": {"numpy": np.__version__},
+        "data_sha256": _digest(arrays),
+    }
     logits = arrays["logits"]
     width = next((int(arrays[name].shape[-1]) for name in ("features", "weight") if name in arrays), None)
     dtype = _stored_dtype(arrays, features, source)
@@ -150,7 +157,7 @@ def import_arrays(
         heads=heads,
         feature_dtype=dtype,
         shard_rows=shard_rows,
-        provenance=facts,
+        provenance=provenance,
     ) as writer:
         for rows in writer.pending(int(logits.shape[1])):
             for start in range(rows.start, rows.stop, BLOCK_ROWS):
@@ -169,19 +176,19 @@ def _digest(arrays: Arrays) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype.str} {array.shape};".encode())
-        for part in array if array.ndim > 1 else [array]:
-            for start in range(0, max(len(part), 1), DIGEST_ROWS):
-                digest.update(np.ascontiguousarray(part[start : start + DIGEST_ROWS]).data)
+        for layer in array if array.ndim > 1 else [array]:
+            for start in range(0, max(len(layer), 1), DIGEST_ROWS):
+                digest.update(np.ascontiguousarray(layer[start : start + DIGEST_ROWS]).data)
     return digest.hexdigest()
 
 
-def _stored_dtype(arrays: Arrays, wanted: str | None, source: Path) -> FeatureDtype | None:
-    if wanted is None or "features" not in arrays:
-        if wanted not in (None, "same"):
-            raise InputError(f"{source}: expected features to store as {wanted}, found none")
+def _stored_dtype(arrays: Arrays, requested: str | None, source: Path) -> FeatureDtype | None:
+    if requested is None or "features" not in arrays:
+        if requested not in (None, "same"):
+            raise InputError(f"{source}: expected features to store as {requested}, found none")
         return None
-    if wanted == "same":
+    if requested == "same":
         return "float16" if arrays["features"].dtype == np.float16 else "float32"
-    if wanted not in ("float16", "bfloat16", "float32"):
-        raise InputError(f"expected features float16, bfloat16, float32, same or none, found {wanted!r}")
-    return wanted  # type: ignore[return-value]
+    if requested not in ("float16", "bfloat16", "float32"):
+        raise InputError(f"expected features float16, bfloat16, float32, same or none, found {requested!r}")
+    return requested  # type: ignore[return-value]

@@ -17,12 +17,11 @@ from exitbench.cache.format.files import file_bytes
 from exitbench.cache.format.finite import all_finite
 from exitbench.cache.format.manifest import MANIFEST, Manifest, ShardEntry, read_manifest
 from exitbench.cache.format.safetensors_file import StoredTensor, TensorFile, open_tensors
+from exitbench.cache.format.shard_buffer import FEATURE_DTYPES
 from exitbench.errors import InputError
 from exitbench.head_algebra import Head, head_algebra, offset_norms
 
 __all__ = ["Cache", "Head", "Shard", "head_algebra", "offset_norms"]
-
-FLOATS = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
 EVERYTHING = slice(None)
 
@@ -51,7 +50,7 @@ class Shard:
             raise InputError(f"{self.directory}: expected features, found a compact cache without them")
         tensor = open_tensors(self.directory, features.file).tensor("features")
         width = self.manifest.model.width or tensor.shape[-1]
-        return tensor.expect(FLOATS[dtype], (self.manifest.model.layers, self.rows, width))
+        return tensor.expect(FEATURE_DTYPES[dtype], (self.manifest.model.layers, self.rows, width))
 
 
 class Cache:
@@ -158,7 +157,7 @@ class Cache:
         offset = self.head(layer).offset.to("cpu")
         norms = [
             offset_norms(shard.stored_features.block(layer - 1, rows=inner), offset)
-            for shard, inner in self._parts(layer, rows)
+            for shard, inner in self._shard_slices(layer, rows)
         ]
         result = norms[0] if len(norms) == 1 else torch.cat(norms)
         self._refuse_non_finite(result, f"{self.path}: features", layer, rows.indices(self.rows)[0])
@@ -207,7 +206,7 @@ class Cache:
         if not 1 <= layer <= self.layers:
             raise InputError(f"{self.path}: expected a layer in 1..{self.layers}, found {layer}")
 
-    def _parts(self, layer: int, rows: slice) -> Iterator[tuple[Shard, slice]]:
+    def _shard_slices(self, layer: int, rows: slice) -> Iterator[tuple[Shard, slice]]:
         """The shards that hold ``rows``, each with its own part of them."""
         self._check_layer(layer)
         start, stop, step = rows.indices(self.rows)
@@ -220,7 +219,7 @@ class Cache:
 
     def _gather(self, layer: int, rows: slice, stored: Callable[[Shard], StoredTensor]) -> Tensor:
         blocks = []
-        for shard, inner in self._parts(layer, rows):
+        for shard, inner in self._shard_slices(layer, rows):
             tensor = stored(shard)
             block = tensor.block(layer - 1, rows=inner)
             self._refuse_non_finite(block, f"{tensor.path}: {tensor.name}", layer, shard.start + inner.start)
@@ -228,12 +227,12 @@ class Cache:
         whole = blocks[0] if len(blocks) == 1 else torch.cat(blocks)
         return whole.to(self.device)
 
-    def _refuse_non_finite(self, block: Tensor, what: str, layer: int, start: int) -> None:
+    def _refuse_non_finite(self, block: Tensor, source: str, layer: int, start: int) -> None:
         if not all_finite(block):
             finite = torch.isfinite(block)
             row = int(torch.nonzero(~finite)[0, 0])
             value = block[row][~finite[row]].reshape(-1)[0].item()
-            raise InputError(f"{what}: expected finite numbers, found {value} at layer {layer}, row {row + start}")
+            raise InputError(f"{source}: expected finite numbers, found {value} at layer {layer}, row {row + start}")
 
 
 def _stored_norms(shard: Shard) -> StoredTensor:

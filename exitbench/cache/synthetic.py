@@ -85,12 +85,12 @@ def _samples(directions: Tensor, start: int, count: int, classes: int, seed: int
     layers, width, _ = directions.shape
     labels = torch.randint(classes, (count,), generator=generator)
     difficulty = torch.rand((count, 1), generator=generator)
-    kept = torch.randn((count, classes), generator=generator)
+    persistent = torch.randn((count, classes), generator=generator)
     features = torch.empty((layers, count, width))
     for m in range(layers):
         strength = SHALLOW + (DEEP - SHALLOW) * m / max(1, layers - 1)
         fresh = torch.randn((count, classes), generator=generator)
-        noise = math.sqrt(PERSISTENT) * kept + math.sqrt(1 - PERSISTENT) * fresh
+        noise = math.sqrt(PERSISTENT) * persistent + math.sqrt(1 - PERSISTENT) * fresh
         target = torch.nn.functional.one_hot(labels, classes) * strength * (1.5 - difficulty)
         inside = target + (0.3 + 0.7 * difficulty) * noise
         outside = (0.5 + difficulty) * torch.randn((count, width), generator=generator)

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from exitbench.cache.format.files import child, sha256
-from exitbench.cache.reader import FLOATS, Cache
+from exitbench.cache.format.shard_buffer import FEATURE_DTYPES
+from exitbench.cache.reader import Cache
 from exitbench.errors import InputError
 
 BLOCK_ROWS = 2048
@@ -38,12 +39,12 @@ def changed_files(cache: Cache) -> Iterator[str]:
             entries.append((shard.features.file, shard.features.sha256))
     for name, expected in entries:
         try:
-            found = sha256(child(cache.path, name))
+            digest = sha256(child(cache.path, name))
         except InputError as error:
             yield str(error)
             continue
-        if found != expected:
-            yield f"{cache.path / name}: changed: expected sha256 {expected[:16]}..., found {found[:16]}..."
+        if digest != expected:
+            yield f"{cache.path / name}: changed: expected sha256 {expected[:16]}..., found {digest[:16]}..."
 
 
 def wrong_numbers(cache: Cache) -> Iterator[str]:
@@ -71,28 +72,28 @@ def _read(cache: Cache, layer: int) -> None:
 def _inconsistent(cache: Cache, layer: int) -> Iterator[str]:
     """Rows where ``W x + b`` is not the logits, or ``||x + o||`` not the offset norm, within rounding."""
     head = cache.head(layer)
-    epsilon = torch.finfo(FLOATS[cache.manifest.feature_dtype or "float32"]).eps
+    epsilon = torch.finfo(FEATURE_DTYPES[cache.manifest.feature_dtype or "float32"]).eps
     for rows in cache.blocks(BLOCK_ROWS):
         features = cache.features(layer, rows).double()
         expected = features @ head.weight.T + head.bias
         slack = 2 * epsilon * (features.abs() @ head.weight.abs().T + head.bias.abs()) + 1e-4
         wrong = torch.nonzero((cache.logits(layer, rows).double() - expected).abs() > slack)
         if len(wrong):
-            row, column = (int(part) for part in wrong[0])
-            found = float(cache.logits(layer, rows)[row, column])
+            row, column = (int(index) for index in wrong[0])
+            stored = float(cache.logits(layer, rows)[row, column])
             yield (
                 f"{cache.path}: features inconsistent with logits: expected {float(expected[row, column]):.6g} from"
-                f" W x + b, found {found:.6g} at layer {layer}, row {row + rows.start}, class {column}"
+                f" W x + b, found {stored:.6g} at layer {layer}, row {row + rows.start}, class {column}"
             )
         if not cache.stores_offset_norms:
             continue
         norm = torch.linalg.vector_norm(features + head.offset, dim=1)
-        room = 2 * epsilon * (torch.linalg.vector_norm(features, dim=1) + torch.linalg.vector_norm(head.offset)) + 1e-4
-        wrong = torch.nonzero((cache.offset_norms(layer, rows).double() - norm).abs() > room)
+        slack = 2 * epsilon * (torch.linalg.vector_norm(features, dim=1) + torch.linalg.vector_norm(head.offset)) + 1e-4
+        wrong = torch.nonzero((cache.offset_norms(layer, rows).double() - norm).abs() > slack)
         if len(wrong):
             row = int(wrong[0])
-            found = float(cache.offset_norms(layer, rows)[row])
+            stored = float(cache.offset_norms(layer, rows)[row])
             yield (
                 f"{cache.path}: features inconsistent with offset_norm: expected {float(norm[row]):.6g},"
-                f" found {found:.6g} at layer {layer}, row {row + rows.start}"
+                f" found {stored:.6g} at layer {layer}, row {row + rows.start}"
             )

@@ -43,7 +43,7 @@ from exitbench.cache.format.resuming import (
     shard_number,
 )
 from exitbench.cache.format.safetensors_file import encode, open_tensors
-from exitbench.cache.format.shard_buffer import Batch, ShardBuffer, checked_heads
+from exitbench.cache.format.shard_buffer import CacheRows, ShardBuffer, checked_heads
 from exitbench.errors import InputError
 from exitbench.head_algebra import head_algebra
 
@@ -61,7 +61,7 @@ class CacheWriter:
     None makes a compact cache: features may still be given, for the offset norms, but are not kept.
     Leaving the block by an exception keeps what is finished; the same call again resumes it. Loop over
     :meth:`pending` to deliver exactly the missing rows, also when several processes share the work
-    (``rank`` of ``ranks``; ``barrier`` waits for all of them). ``provenance`` may hold facts of your own,
+    (``rank`` of ``ranks``; ``barrier`` waits for all of them). ``provenance`` may hold metadata of your own,
     such as a hash of the data; an unfinished cache is resumed only if they are the same.
     """
 
@@ -87,7 +87,7 @@ class CacheWriter:
         self._heads = None if heads is None else checked_heads(self.path, heads, task, model)
         width = model.width if self._heads is None else int(self._heads["weight"].shape[2])
         self._head_entry: FileEntry | None = None
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "command": "",
             "versions": {},
             "device": "cpu",
@@ -96,8 +96,8 @@ class CacheWriter:
             "note": "",
         }
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        facts = {"started": started, **given, **(provenance or {})}
-        known = {name: facts.pop(name) for name in Provenance.__dataclass_fields__}
+        metadata = {"started": started, **defaults, **(provenance or {})}
+        listed = {name: metadata.pop(name) for name in Provenance.__dataclass_fields__}
         self._plan = Manifest(
             complete=False,
             task=task,
@@ -107,12 +107,12 @@ class CacheWriter:
             feature_dtype=feature_dtype,
             heads=None,
             shards=(),
-            provenance=Provenance(**known),
-            extra_provenance=tuple(sorted(facts.items())),
+            provenance=Provenance(**listed),
+            extra_provenance=tuple(sorted(metadata.items())),
         )
         parse_manifest(self._plan.to_json().encode(), self.path / MANIFEST)
         self._done: dict[int, ShardEntry] = {}
-        self._mine: dict[int, ShardEntry] = {}
+        self._rank_shards: dict[int, ShardEntry] = {}
         self._total: int | None = None
         self._buffer: ShardBuffer | None = None
         self._offsets: list[Tensor] | None = None
@@ -168,7 +168,7 @@ class CacheWriter:
         Offset norms [layers, n] are computed from features and heads when they are not given; ids are
         the row numbers when they are not given. Float64 values are rounded to float32.
         """
-        batch = Batch.make(labels, logits, features, ids, offset_norm)
+        batch = CacheRows.make(labels, logits, features, ids, offset_norm)
         if batch.rounded and not self._warned:
             self._warned = True
             warnings.warn("float64 values were rounded to float32", CacheWarning, stacklevel=2)
@@ -214,7 +214,7 @@ class CacheWriter:
             for entry in record.shards:
                 self._done[shard_number(entry.file)] = entry
         own = earlier if self.rank == 0 else self._own_record()
-        self._mine = {shard_number(entry.file): entry for entry in own.shards} if own else {}
+        self._rank_shards = {shard_number(entry.file): entry for entry in own.shards} if own else {}
         refuse_other_shards(self.path, self._done, self.shard_rows)
         while self._next in self._done:
             self._next += 1
@@ -249,7 +249,7 @@ class CacheWriter:
             entry = FileEntry(name, write_whole(self.path / name, encode({"features": features})))
         digest = write_whole(self.path / shard_name(number), encode(tensors))
         shard = ShardEntry(self._buffer.filled, shard_name(number), digest, entry)
-        self._done[number] = self._mine[number] = shard
+        self._done[number] = self._rank_shards[number] = shard
         self._write_record(complete=False)
         self._buffer = None
         while self._next in self._done:
@@ -259,7 +259,7 @@ class CacheWriter:
         return self.path / (MANIFEST if rank == 0 else f".rank-{rank:05d}.json")
 
     def _write_record(self, *, complete: bool) -> None:
-        entries = self._done if complete else self._mine
+        entries = self._done if complete else self._rank_shards
         record = self._plan.with_shards(tuple(entries[k] for k in sorted(entries)), complete=complete)
         write_whole(self._record_path(self.rank), [record.to_json().encode()])
 
@@ -296,7 +296,7 @@ class CacheWriter:
         self._refuse_repeated_ids()
         if leftovers := [*self._rank_paths(), *self.path.glob(".*.partial")]:
             # The other ranks' shards are recorded first, so that no moment of a kill loses one.
-            self._mine = self._done
+            self._rank_shards = self._done
             self._write_record(complete=False)
             for path in leftovers:
                 atomic_files.disk.remove(path)

@@ -1,4 +1,4 @@
-from .data.batches import Batch as Batch
+from .data.batches import TokenBatch as TokenBatch
 from .data.batches import Tokens as Tokens
 from .data.batches import tokenize as tokenize
 from .data.labelled import Columns as Columns
@@ -14,13 +14,13 @@ from .network.multi_exit import MultiExitModel as MultiExitModel
 __all__ = [
     "FAMILIES",
     "Answer",
-    "Batch",
     "Columns",
     "Context",
     "EarlyExitClassifier",
     "Examples",
     "MultiExitConfig",
     "MultiExitModel",
+    "TokenBatch",
     "Tokens",
     "load_examples",
     "tokenize",

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from exitbench.cache import CacheWriter, Model, Task, head_algebra
+from exitbench.cache.format.shard_buffer import FEATURE_DTYPES
 from exitbench.errors import InputError, did_you_mean
 from exitbench.models.data.batches import Tokens, length_batches
 from exitbench.models.devices import autocast_dtype, library_versions, processes
@@ -25,12 +26,11 @@ from exitbench.models.network.multi_exit import MultiExitModel
 from exitbench.progress import ProgressBar
 
 Features = Literal["float16", "bfloat16", "float32", "none"]
-STORED = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What every layer says about some rows: logits [layers, n, classes], offset norms [layers, n],
+    """The outputs of all layers for some rows: logits [layers, n, classes], offset norms [layers, n],
     and features [layers, n, width] in their stored dtype where they are kept."""
 
     rows: list[int]
@@ -67,7 +67,7 @@ def collect(
     state = processes(device)
     dtype = autocast_dtype(precision, state.device)
     model.to(state.device).eval()
-    facts = {
+    metadata = {
         "device": state.device.type,
         "dtype": str(dtype or torch.float32).removeprefix("torch."),
         "versions": library_versions(),
@@ -94,7 +94,7 @@ def collect(
             heads=model.head_arrays(),
             feature_dtype=None if features == "none" else features,  # type: ignore[arg-type]
             shard_rows=shard_rows,
-            provenance={**facts, **(provenance or {})},
+            provenance={**metadata, **(provenance or {})},
             rank=state.process_index,
             ranks=state.num_processes,
             barrier=state.wait_for_everyone,
@@ -102,7 +102,7 @@ def collect(
         ProgressBar("collecting", len(tokens), done=writer.rows_done, visible=state.is_main_process) as bar,
     ):
         for rows in writer.pending(len(tokens)):
-            shard = collect_rows(model, tokens, rows, batch_size, STORED.get(features), dtype, bar)
+            shard = collect_rows(model, tokens, rows, batch_size, FEATURE_DTYPES.get(features), dtype, bar)
             writer.add(
                 labels=tokens.labels[rows.start : rows.stop],
                 logits=shard.logits,
@@ -137,16 +137,16 @@ def collect_rows(
     M, n, C, N = model.depth, len(rows), len(model.config.classes), model.width
     logits = torch.empty(M, n, C)
     norms = torch.empty(M, n)
-    kept = None if stored is None else torch.empty(M, n, N, dtype=stored)
-    for part in _ahead(_forward(model, tokens, rows, batch_size, stored, autocast), model.device):
-        places = torch.tensor(part.rows) - rows.start
-        logits[:, places] = part.logits
-        norms[:, places] = part.offset_norm
-        if kept is not None:
-            assert part.features is not None
-            kept[:, places] = part.features
-        bar.advance(len(part.rows))
-    return Outputs(list(rows), logits, norms, kept)
+    features = None if stored is None else torch.empty(M, n, N, dtype=stored)
+    for outputs in _ahead(_forward(model, tokens, rows, batch_size, stored, autocast), model.device):
+        positions = torch.tensor(outputs.rows) - rows.start
+        logits[:, positions] = outputs.logits
+        norms[:, positions] = outputs.offset_norm
+        if features is not None:
+            assert outputs.features is not None
+            features[:, positions] = outputs.features
+        bar.advance(len(outputs.rows))
+    return Outputs(list(rows), logits, norms, features)
 
 
 @torch.no_grad()
@@ -163,36 +163,38 @@ def _forward(
     weight, bias = model.head_arrays()
     offsets = torch.stack([head_algebra(w, b).offset for w, b in zip(weight, bias, strict=True)])
     shift = offsets.to(device, torch.float32).unsqueeze(1)
-    for chosen in length_batches(tokens.lengths, rows, batch_size):
-        batch = tokens.batch(chosen)
+    for batch_rows in length_batches(tokens.lengths, rows, batch_size):
+        batch = tokens.batch(batch_rows)
         with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
             features, logits = model.forward_all((batch.pin() if on_gpu else batch).to(device))
         norm = torch.linalg.vector_norm(features + shift, dim=2)
-        kept = None if stored is None else features.to(stored)
-        yield Outputs(chosen, _leave(logits), _leave(norm), None if kept is None else _leave(kept))
+        stored_features = None if stored is None else features.to(stored)
+        yield Outputs(
+            batch_rows, _to_cpu(logits), _to_cpu(norm), None if stored_features is None else _to_cpu(stored_features)
+        )
 
 
-def _leave(tensor: Tensor) -> Tensor:
-    """Start a tensor's way to the CPU; one from a GPU is under way until its event has come."""
+def _to_cpu(tensor: Tensor) -> Tensor:
+    """Copy a tensor to the CPU; a copy from a GPU is asynchronous and done when the event recorded after it is."""
     if tensor.device.type != "cuda":
         return tensor.cpu()
     target = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)  # pragma: no cover - needs a GPU
     return target.copy_(tensor, non_blocking=True)  # pragma: no cover
 
 
-def _ahead(parts: Iterator[Outputs], device: torch.device) -> Iterator[Outputs]:
+def _ahead(batches: Iterator[Outputs], device: torch.device) -> Iterator[Outputs]:
     """The same parts, each handed out after the next one was started, so that a GPU never waits for copies."""
     if device.type != "cuda":
-        yield from parts
+        yield from batches
     else:  # pragma: no cover - needs a GPU
         waiting: tuple[Outputs, torch.Event] | None = None
-        for part in parts:
+        for outputs in batches:
             arrived = torch.Event(device)
             arrived.record()
             if waiting is not None:
                 waiting[1].synchronize()
                 yield waiting[0]
-            waiting = part, arrived
+            waiting = outputs, arrived
         if waiting is not None:
             waiting[1].synchronize()
             yield waiting[0]

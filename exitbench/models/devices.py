@@ -16,12 +16,12 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 def runs_on_cpu(device: str) -> bool:
     """Whether ``device`` (auto, cpu, cuda, cuda:N, mps) means the CPU here; an absent device is an error."""
     kind = device.partition(":")[0]
-    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if device == "auto":
-        return found is None
+        return accelerator is None
     if kind not in {"cpu", "cuda", "mps"}:
         raise InputError(f"expected --device auto, cpu, cuda, cuda:N or mps, found {device!r}")
-    if kind != "cpu" and (found is None or found.type != kind):
+    if kind != "cpu" and (accelerator is None or accelerator.type != kind):
         raise InputError(f"expected a {kind} device on this machine for --device {device}, found none")
     if ":" in device:
         # The place where accelerate looks for a particular device of a single process.

@@ -1,7 +1,7 @@
-"""Live inference: a running model that stops at the layer where a signal says so.
+"""Live inference: early exit in a running model, at the layer where a signal passes its threshold.
 
 The layers after an exit are not computed. With one sample the forward pass simply ends; in a batch the
-samples that have left are dropped from the hidden states, the masks and the signal's memory, and the
+samples that have exited are dropped from the hidden states, the masks and the signal's memory, and the
 next layer runs for the others only. Signals are driven as in the replay of a cache, so a signal written
 for the benchmark needs no further line here.
 """
@@ -23,7 +23,7 @@ from torch import Tensor
 from exitbench.cache import Head, head_algebra, offset_norms
 from exitbench.errors import InputError
 from exitbench.exit_rule import PASSES
-from exitbench.models.data.batches import Batch, Tokens, length_batches, tokenize
+from exitbench.models.data.batches import TokenBatch, Tokens, length_batches, tokenize
 from exitbench.models.data.labelled import Examples
 from exitbench.models.devices import autocast_dtype, processes
 from exitbench.models.network.multi_exit import MultiExitModel
@@ -32,7 +32,7 @@ from exitbench.signals import ExitSignal, Layer, State, load_registry, take_stat
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model says about one text: its class, the layer that answered (from 1), and the score there.
+    """The answer to one text: its class, the layer that answered (from 1), and the score there.
 
     ``score`` is the signal's number at the exit layer; ``None`` at the last layer, which asks no signal.
     """
@@ -116,22 +116,26 @@ class EarlyExitClassifier:
 
     def answers(self, tokens: Tokens, *, batch_size: int = 32, first_id: int = 0) -> list[Answer]:
         """One answer per tokenised text, in their order."""
-        found: dict[int, Answer] = {}
+        answers: dict[int, Answer] = {}
         names = self.model.config.classes
         for rows in length_batches(tokens.lengths, range(len(tokens)), batch_size):
             ids = torch.tensor(rows, dtype=torch.int64) + first_id
-            part = self.answer(tokens.batch(rows), ids)
-            columns = part.predictions.tolist(), part.exit_layers.tolist(), part.scores.tolist()
-            for row, kind, layer, score in zip(rows, *columns, strict=True):
-                shown = None if layer == self.model.depth else score
-                found[row] = Answer(first_id + row, names[kind], kind, layer, shown)
-        return [found[row] for row in range(len(tokens))]
+            batch_answers = self.answer(tokens.batch(rows), ids)
+            columns = (
+                batch_answers.predictions.tolist(),
+                batch_answers.exit_layers.tolist(),
+                batch_answers.scores.tolist(),
+            )
+            for row, class_index, layer, score in zip(rows, *columns, strict=True):
+                exit_score = None if layer == self.model.depth else score
+                answers[row] = Answer(first_id + row, names[class_index], class_index, layer, exit_score)
+        return [answers[row] for row in range(len(tokens))]
 
-    def answer(self, batch: Batch, ids: Tensor | None = None) -> Answers:
+    def answer(self, batch: TokenBatch, ids: Tensor | None = None) -> Answers:
         """The answers of one padded batch; ``ids`` [samples] are for signals that read them."""
         return self._run(batch, ids, self.threshold)
 
-    def run_all_layers(self, batch: Batch) -> Answers:
+    def run_all_layers(self, batch: TokenBatch) -> Answers:
         """The same work with exits that nothing reaches: every layer runs, every signal step is taken."""
         return self._run(batch, None, unreachable_threshold(self.signal))
 
@@ -143,7 +147,7 @@ class EarlyExitClassifier:
         self.run_all_layers(self.tokens([longest] * samples).batch(range(samples)))
 
     @torch.inference_mode()
-    def _run(self, batch: Batch, ids: Tensor | None, threshold: float) -> Answers:
+    def _run(self, batch: TokenBatch, ids: Tensor | None, threshold: float) -> Answers:
         model, signal, depth = self.model, self.signal, self.model.depth
         device, passes = model.device, PASSES[self.signal.exits_when]
         inside = torch.arange(batch.samples, device=device)
@@ -164,19 +168,19 @@ class EarlyExitClassifier:
                 score, state = self._step(m, ids, logits, features, state)
                 if m < signal.first_exit_layer:
                     continue
-                leaves = passes(score, threshold)
-                leaving = int(leaves.sum())
-                if leaving == 0:
+                exits = passes(score, threshold)
+                exiting = int(exits.sum())
+                if exiting == 0:
                     continue
-                gone = inside[leaves]
-                predictions[gone] = logits[leaves].argmax(dim=1)
-                exit_layers[gone] = m
-                scores[gone] = score[leaves]
-                if leaving == len(inside):
+                exited = inside[exits]
+                predictions[exited] = logits[exits].argmax(dim=1)
+                exit_layers[exited] = m
+                scores[exited] = score[exits]
+                if exiting == len(inside):
                     break
-                stay = leaves.logical_not().nonzero().squeeze(1)
-                inside, ids, hidden = inside[stay], ids[stay], hidden[stay]
-                context, state = context.take(stay), take_state(state, stay)
+                remaining = exits.logical_not().nonzero().squeeze(1)
+                inside, ids, hidden = inside[remaining], ids[remaining], hidden[remaining]
+                context, state = context.take(remaining), take_state(state, remaining)
         return Answers(predictions.cpu(), exit_layers.cpu(), scores.cpu())
 
     def _precision(self) -> contextlib.AbstractContextManager[object]:

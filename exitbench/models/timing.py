@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from exitbench.errors import InputError
-from exitbench.models.data.batches import Batch, Tokens, length_batches
+from exitbench.models.data.batches import TokenBatch, Tokens, length_batches
 from exitbench.models.devices import autocast_dtype
 from exitbench.models.inference import EarlyExitClassifier, unreachable_threshold
 from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
@@ -96,7 +96,7 @@ def summary(seconds: Mapping[str, NDArray[np.float64]], reference: str = PLAIN) 
 def time_signals(
     model: MultiExitModel,
     signals: Sequence[ExitSignal],
-    batch: Batch,
+    batch: TokenBatch,
     *,
     rounds: int,
     precision: str = "auto",
@@ -140,18 +140,18 @@ def measured_speed_up(
     classifier.run_all_layers(batches[0])
     seconds, layers = [0.0, 0.0], 0
     for turn, batch in enumerate(batches):
-        for side in ((0, 1), (1, 0))[turn % 2]:
+        for contender in ((0, 1), (1, 0))[turn % 2]:
             begun = clock()
-            if side == 0:
+            if contender == 0:
                 plain_answer(model, batch, classifier.autocast)
             else:
                 layers += int(classifier.answer(batch).exit_layers.sum())
-            seconds[side] += clock() - begun
+            seconds[contender] += clock() - begun
     return SpeedUp(seconds[0], seconds[1], model.depth * len(tokens) / layers)
 
 
 @torch.inference_mode()
-def plain_answer(model: MultiExitModel, batch: Batch, autocast: torch.dtype | None = None) -> torch.Tensor:
+def plain_answer(model: MultiExitModel, batch: TokenBatch, autocast: torch.dtype | None = None) -> torch.Tensor:
     """The class of every sample from the last layer alone, [samples] on the CPU: the network without exits."""
     with torch.autocast(model.device.type, dtype=autocast, enabled=autocast is not None):
         hidden, context = model.start(batch.to(model.device))
@@ -185,9 +185,9 @@ def random_model(
         return MultiExitModel(backbone, config).eval()
 
 
-def random_batch(model: MultiExitModel, samples: int, tokens: int, seed: int = 0) -> Batch:
+def random_batch(model: MultiExitModel, samples: int, tokens: int, seed: int = 0) -> TokenBatch:
     """``samples`` rows of ``tokens`` random ids without padding."""
     generator = torch.Generator().manual_seed(seed)
     vocabulary = int(model.backbone.config.vocab_size)
     ids = torch.randint(min(10, vocabulary - 1), vocabulary, (samples, tokens), generator=generator)
-    return Batch(ids, torch.ones_like(ids))
+    return TokenBatch(ids, torch.ones_like(ids))

@@ -17,7 +17,7 @@ from exitbench.cli.app import main
 from exitbench.errors import InputError
 from exitbench.models import MultiExitModel, Tokens, load_examples, tokenize
 from exitbench.models.collecting import collect, data_sha256
-from exitbench.models.data.batches import Batch
+from exitbench.models.data.batches import TokenBatch
 from tests.support.tiny_models import tiny_model, two_processes
 
 SST2 = TASKS["sst2"]
@@ -122,7 +122,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
     calls: list[int] = []
     batch = Tokens.batch
 
-    def interrupted(tokens: Tokens, rows: Any) -> Batch:
+    def interrupted(tokens: Tokens, rows: Any) -> TokenBatch:
         calls.append(1)
         if len(calls) == call:
             os.kill(os.getpid(), signal.SIGINT)

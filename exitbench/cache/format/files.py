@@ -1,8 +1,4 @@
-"""Files of a cache: names that cannot leave their directory, and writes that are whole or absent.
-
-Every change to the disk goes through :data:`disk`, one method per operation, so that tests can stop
-a write at each of them.
-"""
+"""Reading the files of a cache: names that stay inside its directory, and every refusal of the system in one line."""
 
 from __future__ import annotations
 

@@ -120,8 +120,8 @@ def _validator() -> Any:
 def read_manifest(directory: Path) -> Manifest:
     """The manifest of the cache in ``directory``, complete or not; any defect is an InputError."""
     if not directory.is_dir():
-        found = "a file" if directory.exists() else "nothing"
-        raise InputError(f"{directory}: expected a cache directory, found {found}")
+        other = "a file" if directory.exists() else "nothing"
+        raise InputError(f"{directory}: expected a cache directory, found {other}")
     if not (directory / MANIFEST).exists():
         raise InputError(f"{directory}: not a cache: expected a file {MANIFEST}, found none")
     path = child(directory, MANIFEST)
@@ -167,25 +167,24 @@ def _check_schema(value: dict[str, Any], path: Path) -> None:
         raise InputError(f"{path}: expected a flat JSON object, found one nested too deeply") from None
     if error is None:
         return
-    where = ".".join(str(part) for part in error.absolute_path) or "the manifest"
-    if where == "model.layers" and error.validator == "minimum":
+    key = ".".join(str(part) for part in error.absolute_path) or "the manifest"
+    if key == "model.layers" and error.validator == "minimum":
         raise InputError(f"{path}: expected at least 2 layers, found {_short(error.instance)}")
-    if where == "task.classes" and error.validator == "minItems":
+    if key == "task.classes" and error.validator == "minItems":
         raise InputError(f"{path}: expected at least 2 classes, found {len(error.instance)}")
-    if error.validator == "pattern" and where.endswith("file"):
+    if error.validator == "pattern" and key.endswith("file"):
         raise InputError(
-            f"{path}: expected at {where} a plain file name ending in .safetensors,"
-            f" found {_short(repr(error.instance))}"
+            f"{path}: expected at {key} a plain file name ending in .safetensors, found {_short(repr(error.instance))}"
         )
     if error.validator == "required":
         missing = [name for name in error.validator_value if name not in error.instance]
-        raise InputError(f"{path}: expected a key {missing[0]!r} in {where}, found none")
+        raise InputError(f"{path}: expected a key {missing[0]!r} in {key}, found none")
     if error.validator == "additionalProperties":
-        known = error.schema.get("properties", {})
-        unknown = sorted(set(error.instance) - set(known))
-        raise InputError(f"{path}: expected in {where} only {', '.join(known)}, found {_short(unknown[0])!r} too")
-    wanted = f"{error.validator} {_short(json.dumps(error.validator_value))}"
-    raise InputError(f"{path}: expected {where} to satisfy {wanted}, found {_short(error.instance)}")
+        allowed = error.schema.get("properties", {})
+        unknown = sorted(set(error.instance) - set(allowed))
+        raise InputError(f"{path}: expected in {key} only {', '.join(allowed)}, found {_short(unknown[0])!r} too")
+    rule = f"{error.validator} {_short(json.dumps(error.validator_value))}"
+    raise InputError(f"{path}: expected {key} to satisfy {rule}, found {_short(error.instance)}")
 
 
 def _file(value: dict[str, Any] | None) -> FileEntry | None:
@@ -194,7 +193,7 @@ def _file(value: dict[str, Any] | None) -> FileEntry | None:
 
 def _build(value: dict[str, Any]) -> Manifest:
     provenance = dict(value["provenance"])
-    known = {name: provenance.pop(name) for name in Provenance.__dataclass_fields__}
+    listed = {name: provenance.pop(name) for name in Provenance.__dataclass_fields__}
     return Manifest(
         complete=value["complete"],
         task=Task(value["task"]["name"], tuple(value["task"]["classes"]), value["task"]["metric"]),
@@ -207,7 +206,7 @@ def _build(value: dict[str, Any]) -> Manifest:
             ShardEntry(int(shard["rows"]), shard["file"], shard["sha256"], _file(shard.get("features")))
             for shard in value["shards"]
         ),
-        provenance=Provenance(**known),
+        provenance=Provenance(**listed),
         extra_provenance=tuple(sorted(provenance.items())),
     )
 
@@ -228,10 +227,10 @@ def _check_sums(manifest: Manifest, path: Path) -> None:
     if twice is not None:
         raise InputError(f"{path}: expected every file to be listed once, found {twice} twice")
     with_features = sum(shard.features is not None for shard in manifest.shards)
-    wanted = len(manifest.shards) if manifest.feature_dtype else 0
-    if with_features != wanted:
+    expected = len(manifest.shards) if manifest.feature_dtype else 0
+    if with_features != expected:
         raise InputError(
-            f"{path}: expected {wanted} feature files (feature_dtype is {manifest.feature_dtype}),"
+            f"{path}: expected {expected} feature files (feature_dtype is {manifest.feature_dtype}),"
             f" found {with_features}"
         )
     if manifest.complete and manifest.rows == 0:

@@ -1,4 +1,4 @@
-"""A batch on its way into a cache: checked, rounded to the stored dtypes, gathered into a shard."""
+"""Rows on their way into a cache: checked, rounded to the stored dtypes, gathered into a shard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from exitbench.cache.format.manifest import Manifest, Model, Task
 from exitbench.errors import InputError
 from exitbench.head_algebra import offset_norms
 
-STORED = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+FEATURE_DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+"""The dtypes features may be stored in, by their names in a manifest."""
 
 
 def as_tensor(value: Tensor | ArrayLike, *, whole: bool, name: str) -> Tensor:
@@ -67,7 +68,7 @@ def checked_heads(
 
 
 @dataclass(frozen=True)
-class Batch:
+class CacheRows:
     """Some samples at all layers: logits [layers, n, classes], features [layers, n, width], and so on."""
 
     labels: Tensor
@@ -85,8 +86,8 @@ class Batch:
         features: Tensor | ArrayLike | None,
         ids: Tensor | ArrayLike | None,
         offset_norm: Tensor | ArrayLike | None,
-    ) -> Batch:
-        """A batch in the stored dtypes; ``rounded`` says whether any float64 value was rounded."""
+    ) -> CacheRows:
+        """Rows in the stored dtypes; ``rounded`` is whether any float64 value was rounded."""
         scores = as_tensor(logits, whole=False, name="logits")
         inputs = None if features is None else as_tensor(features, whole=False, name="features")
         norms = None if offset_norm is None else as_tensor(offset_norm, whole=False, name="offset_norm")
@@ -94,7 +95,7 @@ class Batch:
         return cls(
             labels=as_tensor(labels, whole=True, name="labels").long(),
             logits=scores.float(),
-            features=inputs.float() if inputs is not None and inputs.dtype not in STORED.values() else inputs,
+            features=inputs.float() if inputs is not None and inputs.dtype not in FEATURE_DTYPES.values() else inputs,
             ids=None if ids is None else as_tensor(ids, whole=True, name="ids").long(),
             offset_norm=None if norms is None else norms.float(),
             rounded=rounded,
@@ -103,7 +104,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def rows(self, start: int, stop: int) -> Batch:
+    def rows(self, start: int, stop: int) -> CacheRows:
         """The samples ``start`` to ``stop`` of this batch."""
         return replace(
             self,
@@ -114,7 +115,7 @@ class Batch:
             offset_norm=None if self.offset_norm is None else self.offset_norm[:, start:stop],
         )
 
-    def with_offset_norms(self, offsets: list[Tensor]) -> Batch:
+    def with_offset_norms(self, offsets: list[Tensor]) -> CacheRows:
         """The same batch with ``||x + o||`` of its features, one offset per layer."""
         assert self.features is not None
         norms = [offset_norms(layer, offset) for layer, offset in zip(self.features, offsets, strict=True)]
@@ -162,8 +163,8 @@ class ShardBuffer:
     """The rows of one shard while they arrive, in the layout and dtypes of the file."""
 
     def __init__(self, plan: Manifest, rows: range) -> None:
-        self.plan, self.first, self.room, self.filled = plan, rows.start, len(rows), 0
-        self._parts: list[Batch] = []
+        self.plan, self.first, self.capacity, self.filled = plan, rows.start, len(rows), 0
+        self._parts: list[CacheRows] = []
 
     @property
     def position(self) -> int:
@@ -172,11 +173,11 @@ class ShardBuffer:
 
     @property
     def full(self) -> bool:
-        return self.filled == self.room
+        return self.filled == self.capacity
 
-    def take(self, batch: Batch) -> Batch:
+    def take(self, batch: CacheRows) -> CacheRows:
         """Take what fits, and return the rest."""
-        count = min(len(batch), self.room - self.filled)
+        count = min(len(batch), self.capacity - self.filled)
         part = batch.rows(0, count)
         if part.ids is None:
             part = replace(part, ids=torch.arange(self.position, self.position + count))
@@ -184,12 +185,12 @@ class ShardBuffer:
         self.filled += count
         return batch.rows(count, len(batch))
 
-    def _stored(self, part: Batch) -> Batch:
+    def _stored(self, part: CacheRows) -> CacheRows:
         """The part in the dtypes of the file, copied, since the caller may reuse its arrays."""
         dtype = self.plan.feature_dtype
         features = None
         if part.features is not None and dtype is not None:
-            features = part.features.to(STORED[dtype], copy=True)
+            features = part.features.to(FEATURE_DTYPES[dtype], copy=True)
             if not all_finite(features):
                 layer, row = (int(item) for item in torch.nonzero(~torch.isfinite(features))[0, :2])
                 value = float(part.features[layer, row].abs().max())
@@ -203,9 +204,9 @@ class ShardBuffer:
         )
 
     def tensors(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        """The tensors of the shard's file, and the features for the file beside it."""
-        given = {part.offset_norm is not None for part in self._parts}
-        if len(given) > 1:
+        """The tensors of the shard's file, and the features for its feature file."""
+        has_norms = {part.offset_norm is not None for part in self._parts}
+        if len(has_norms) > 1:
             raise InputError("expected offset norms for all batches or for none, found them for some")
         tensors = {
             "labels": torch.cat([part.labels for part in self._parts]),

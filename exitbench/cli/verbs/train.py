@@ -154,9 +154,9 @@ def command(
         out,
         device=device,
         checkpoint_every=checkpoint_every,
-        facts={"model": model, "max_train_rows": max_train_rows, "max_dev_rows": max_dev_rows},
+        metadata={"model": model, "max_train_rows": max_train_rows, "max_dev_rows": max_dev_rows},
         command=shlex.join(["exitbench", *sys.argv[1:]]),
-        say=say,
+        report=say,
     )
     result = training.run(resume)
     if not result.finished:

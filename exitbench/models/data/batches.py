@@ -26,7 +26,7 @@ POOL = 50
 
 
 @dataclass(frozen=True)
-class Batch:
+class TokenBatch:
     """Samples padded to one length: ids, mask (1 for a token) and token types are [samples, tokens]."""
 
     input_ids: Tensor
@@ -38,18 +38,18 @@ class Batch:
     def samples(self) -> int:
         return int(self.input_ids.shape[0])
 
-    def to(self, device: torch.device) -> Batch:
+    def to(self, device: torch.device) -> TokenBatch:
         """The batch on another device; copies from pinned memory do not wait."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
-    def pin(self) -> Batch:
+    def pin(self) -> TokenBatch:
         """The batch in page-locked memory, from which a GPU copies while it computes."""
         return self._each(lambda tensor: tensor.pin_memory())
 
-    def _each(self, change: Any) -> Batch:
+    def _each(self, change: Any) -> TokenBatch:
         fields: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         changed: dict[str, Any] = {name: None if value is None else change(value) for name, value in fields.items()}
-        return Batch(**changed)
+        return TokenBatch(**changed)
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ class Tokens:
         """Tokens per sample, [samples]."""
         return np.array([len(row) for row in self.ids], dtype=np.int64)
 
-    def batch(self, rows: Sequence[int]) -> Batch:
+    def batch(self, rows: Sequence[int]) -> TokenBatch:
         """The samples at ``rows``, padded to the longest of them."""
         longest = max(len(self.ids[row]) for row in rows)
         ids = np.full((len(rows), longest), self.pad_id, dtype=np.int64)
         mask = np.zeros((len(rows), longest), dtype=np.int64)
         types = np.zeros((len(rows), longest), dtype=np.int64)
-        for place, row in enumerate(rows):
+        for position, row in enumerate(rows):
             length = len(self.ids[row])
-            ids[place, :length] = self.ids[row]
-            mask[place, :length] = 1
+            ids[position, :length] = self.ids[row]
+            mask[position, :length] = 1
             if self.types is not None:
-                types[place, :length] = self.types[row]
-        return Batch(
+                types[position, :length] = self.types[row]
+        return TokenBatch(
             torch.from_numpy(ids),
             torch.from_numpy(mask),
             None if self.types is None else torch.from_numpy(types),
@@ -97,10 +97,10 @@ def tokenize(examples: Examples, tokenizer: Any, max_length: int) -> Tokens:
     types: list[list[int]] | None = [] if "token_type_ids" in tokenizer.model_input_names else None
     cut = 0
     for start in range(0, len(examples), CHUNK):
-        part = slice(start, start + CHUNK)
-        pairs = None if examples.pairs is None else list(examples.pairs[part])
+        chunk = slice(start, start + CHUNK)
+        pairs = None if examples.pairs is None else list(examples.pairs[chunk])
         # Twice only for the long ones: the first pass tells which are long, whatever the tokenizer's class.
-        encoded = dict(tokenizer(list(examples.texts[part]), pairs, verbose=False))
+        encoded = dict(tokenizer(list(examples.texts[chunk]), pairs, verbose=False))
         for row, row_ids in enumerate(encoded["input_ids"]):
             if len(row_ids) > max_length:
                 cut += 1

@@ -66,5 +66,5 @@ def require_format(name: str) -> TaskFormat:
 
 def task_card(name: str, classes: tuple[str, ...]) -> Task:
     """Name, classes and metric: F1 of class 1 where GLUE measures that, accuracy for all other data."""
-    known = TASKS.get(name)
-    return known if known is not None and known.classes == classes else Task(name, classes)
+    glue_task = TASKS.get(name)
+    return glue_task if glue_task is not None and glue_task.classes == classes else Task(name, classes)

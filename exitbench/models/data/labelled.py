@@ -35,11 +35,11 @@ class Examples:
         """At most ``rows`` examples drawn with ``seed``, in their own order; all of them for ``None``."""
         if rows is None or rows >= len(self):
             return self
-        chosen = sorted(random.Random(seed).sample(range(len(self)), rows))  # noqa: S311
+        drawn = sorted(random.Random(seed).sample(range(len(self)), rows))  # noqa: S311
         return Examples(
-            [self.texts[row] for row in chosen],
-            None if self.pairs is None else [self.pairs[row] for row in chosen],
-            None if self.labels is None else [self.labels[row] for row in chosen],
+            [self.texts[row] for row in drawn],
+            None if self.pairs is None else [self.pairs[row] for row in drawn],
+            None if self.labels is None else [self.labels[row] for row in drawn],
             self.classes,
         )
 
@@ -79,12 +79,14 @@ def load_examples(
         if data_dir is None:
             raise InputError("expected --data-dir with the CSV or JSON lines that --text and --label name, found none")
         return _own_examples(data_dir, split, columns, classes)
-    known = require_format(task)
+    task_format = require_format(task)
     if data_dir is None:
-        return _hub_examples(known, split)
-    path = _glue_file(known, split, data_dir)
+        return _hub_examples(task_format, split)
+    path = _glue_file(task_format, split, data_dir)
     records = _tab_separated(path)
-    return _checked(records, str(path), Columns(known.text, known.text_pair, known.label), known.classes)
+    return _checked(
+        records, str(path), Columns(task_format.text, task_format.text_pair, task_format.label), task_format.classes
+    )
 
 
 def _glue_file(task: TaskFormat, split: str, data_dir: Path) -> Path:
@@ -93,11 +95,11 @@ def _glue_file(task: TaskFormat, split: str, data_dir: Path) -> Path:
         names.append(task.dev_file)
     # Either the task's own folder or the folder of all tasks; the specific one first, since files of
     # another task may lie directly in the given folder.
-    places = [data_dir / task.folder, data_dir / task.name, data_dir]
-    for place in places:
+    folders = [data_dir / task.folder, data_dir / task.name, data_dir]
+    for folder in folders:
         for name in names:
-            if (place / name).is_file():
-                return place / name
+            if (folder / name).is_file():
+                return folder / name
     raise InputError(
         f"expected {names[0]} of {task.name} in {data_dir} or {data_dir / task.folder}, found no such file"
     )
@@ -154,9 +156,9 @@ def _checked(
     pairs: list[str] = []
     labels: list[str] = []
     lines: list[int] = []
-    wanted = [columns.text, *([columns.text_pair] if columns.text_pair else []), columns.label]
+    needed = [columns.text, *([columns.text_pair] if columns.text_pair else []), columns.label]
     for line, record in records:
-        for column in wanted:
+        for column in needed:
             if column not in record:
                 near = did_you_mean(column, record)
                 raise InputError(f"expected a column {column!r} in {source}, found {', '.join(record)}.{near}")
@@ -170,19 +172,19 @@ def _checked(
         lines.append(line)
     if not texts:
         raise InputError(f"expected at least one row in {source}, found none")
-    order = classes if classes is not None else _classes_found(labels, source)
+    order = classes if classes is not None else _classes_of(labels, source)
     numbers = [_class_number(label, order, source, line) for label, line in zip(labels, lines, strict=True)]
     return Examples(texts, pairs if columns.text_pair else None, numbers, order)
 
 
-def _classes_found(labels: Sequence[str], source: str) -> tuple[str, ...]:
+def _classes_of(labels: Sequence[str], source: str) -> tuple[str, ...]:
     """The different labels in a stable order: by number where all are numbers, else by name."""
-    found = set(labels)
-    if len(found) < 2:
-        raise InputError(f"expected at least two different labels in {source}, found only {found.pop()!r}")
-    if all(label.lstrip("-").isdecimal() for label in found):
-        return tuple(sorted(found, key=int))
-    return tuple(sorted(found))
+    classes = set(labels)
+    if len(classes) < 2:
+        raise InputError(f"expected at least two different labels in {source}, found only {classes.pop()!r}")
+    if all(label.lstrip("-").isdecimal() for label in classes):
+        return tuple(sorted(classes, key=int))
+    return tuple(sorted(classes))
 
 
 def _class_number(label: str, classes: tuple[str, ...], source: str, line: int) -> int:

@@ -78,8 +78,8 @@ class TextSource:
         try:
             source: BinaryIO = sys.stdin.buffer if self.is_pipe else self.path.open("rb")
         except OSError as error:
-            found = "no such file" if isinstance(error, FileNotFoundError) else str(error.strerror).lower()
-            raise InputError(f"expected a file of texts at {self.path}, found {found}") from error
+            problem = "no such file" if isinstance(error, FileNotFoundError) else str(error.strerror).lower()
+            raise InputError(f"expected a file of texts at {self.path}, found {problem}") from error
         stream = io.TextIOWrapper(source, encoding="utf-8-sig", newline=NEWLINES[self.kind])
         try:
             yield stream
@@ -95,8 +95,8 @@ class TextSource:
             raise InputError(f"expected a column {column!r} in {self.name}, found {', '.join(record)}.{near}")
         text = record[column].strip()
         if not text:
-            place = f" in column {column!r}" if column else ""
-            raise InputError(f"expected a text{place} on line {line} of {self.name}, found nothing")
+            location = f" in column {column!r}" if column else ""
+            raise InputError(f"expected a text{location} on line {line} of {self.name}, found nothing")
         return text
 
 
@@ -117,8 +117,8 @@ def text_source(
                 f"expected a file that ends in {', '.join(filter(None, KINDS))}, or --input-format, found {path.name}"
             )
         kind = KINDS[suffix]
-    known = FORMATS.get(task)
-    needs_pair = known is not None and known.text_pair is not None
+    task_format = FORMATS.get(task)
+    needs_pair = task_format is not None and task_format.text_pair is not None
     if kind == "text":
         if text is not None or text_pair is not None:
             raise InputError("--text and --text-pair name columns, and plain text has none: give CSV, TSV or JSONL")
@@ -126,8 +126,8 @@ def text_source(
             raise InputError(f"expected CSV, TSV or JSON lines, since {task} compares two texts, found plain text")
         return TextSource(path, "text", None)
     columns = TextColumns(text, text_pair) if text is not None else None
-    if columns is None and known is not None:
-        columns = TextColumns(known.text, text_pair or known.text_pair)
+    if columns is None and task_format is not None:
+        columns = TextColumns(task_format.text, text_pair or task_format.text_pair)
     if columns is None:
         raise InputError(f"expected --text with the column that holds the text, found none for a {kind} input")
     if needs_pair and columns.pair is None:

@@ -44,18 +44,18 @@ def library_config(source: str | Path) -> Any:
     try:
         return AutoConfig.from_pretrained(str(source))
     except (OSError, ValueError) as error:
-        found = "no such folder" if not Path(source).exists() else one_line(error)
+        problem = "no such folder" if not Path(source).exists() else one_line(error)
         raise InputError(
-            f"expected a model folder or a hub name that can be reached, found {str(source)!r}: {found}"
+            f"expected a model folder or a hub name that can be reached, found {str(source)!r}: {problem}"
         ) from error
 
 
 def load_tokenizer(source: str | Path) -> Any:
     """The tokenizer beside a model."""
     # For a folder without these files the library makes an empty tokenizer that knows no word.
-    known = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
-    if Path(source).is_dir() and not any((Path(source) / name).is_file() for name in known):
-        raise InputError(f"expected a tokenizer beside the model in {source}, found none of {', '.join(known)}")
+    names = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
+    if Path(source).is_dir() and not any((Path(source) / name).is_file() for name in names):
+        raise InputError(f"expected a tokenizer beside the model in {source}, found none of {', '.join(names)}")
     try:
         return AutoTokenizer.from_pretrained(str(source))
     except (OSError, ValueError) as error:

@@ -21,7 +21,7 @@ from torch.nn import functional
 from transformers import AutoModel
 
 from exitbench.errors import InputError, did_you_mean, one_line
-from exitbench.models.data.batches import Batch
+from exitbench.models.data.batches import TokenBatch
 from exitbench.models.network.families import Context, require_family
 from exitbench.models.network.folders import draft_folder, library_config, load_tokenizer, quiet_library
 
@@ -42,13 +42,13 @@ class MultiExitConfig:
     max_length: int = 128
 
     def __post_init__(self) -> None:
-        for option, value, known in (
+        for option, value, choices in (
             ("pooling", self.pooling, get_args(Pooling)),
             ("pooler", self.pooler, get_args(Pooler)),
         ):
-            if value not in known:
-                nearest = did_you_mean(str(value), known)
-                raise InputError(f"expected {option} to be one of {', '.join(known)}, found {value!r}.{nearest}")
+            if value not in choices:
+                nearest = did_you_mean(str(value), choices)
+                raise InputError(f"expected {option} to be one of {', '.join(choices)}, found {value!r}.{nearest}")
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
             raise InputError(f"expected two or more different classes, found {list(self.classes)}")
 
@@ -60,8 +60,8 @@ class MultiExitConfig:
 class MultiExitModel(nn.Module):
     """An encoder of M layers with M linear heads; layers count from 1.
 
-    ``start``, then for m = 1..M ``advance``, ``pool`` and ``logits``; leave whenever the answer is good
-    enough. Samples that have left are dropped with ``hidden[rows]`` and ``context.take(rows)``.
+    ``start``, then for m = 1..M ``advance``, ``pool`` and ``logits``; exit whenever the answer is good
+    enough. Samples that have exited are dropped with ``hidden[rows]`` and ``context.take(rows)``.
     """
 
     def __init__(self, backbone: Any, config: MultiExitConfig) -> None:
@@ -100,7 +100,7 @@ class MultiExitModel(nn.Module):
         """The linear classifier after layer ``m``."""
         return cast(nn.Linear, self.heads[m - 1])
 
-    def start(self, batch: Batch) -> tuple[Tensor, Context]:
+    def start(self, batch: TokenBatch) -> tuple[Tensor, Context]:
         """Hidden states before layer 1, [samples, tokens, width], and the context of this batch."""
         return self.family.embed(batch.input_ids, batch.attention_mask, batch.token_type_ids)
 
@@ -125,7 +125,7 @@ class MultiExitModel(nn.Module):
         with torch.autocast(features.device.type, enabled=False):
             return functional.linear(features.float(), head.weight, head.bias)
 
-    def forward_all(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def forward_all(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         """Every layer's features [layers, samples, width] and logits [layers, samples, classes]."""
         hidden, context = self.start(batch)
         features, logits = [], []
@@ -136,7 +136,7 @@ class MultiExitModel(nn.Module):
             logits.append(self.logits(m, self.dropout(features[-1])))
         return torch.stack(features), torch.stack(logits)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: TokenBatch) -> Tensor:
         """Every layer's logits, [layers, samples, classes]: what training needs."""
         return self.forward_all(batch)[1]
 
@@ -147,7 +147,7 @@ class MultiExitModel(nn.Module):
         return weight, torch.stack([head.bias.detach().cpu() for head in heads])
 
     def fingerprint(self) -> str:
-        """Sixteen hex digits that stand for all weights: two models of one name are told apart by it."""
+        """Sixteen hex digits that stand for all weights: it distinguishes two models of one name."""
         digest = hashlib.sha256()
         for name, value in sorted(self.exit_state().items()):
             digest.update(name.encode())
@@ -190,8 +190,8 @@ class MultiExitModel(nn.Module):
             return
         dense = pooler if isinstance(pooler, nn.Linear) else pooler.dense
         if is_trained and self.config.pooling == "first":
-            for own in self.poolers:
-                own.load_state_dict(dense.state_dict())
+            for exit_pooler in self.poolers:
+                exit_pooler.load_state_dict(dense.state_dict())
         self.backbone.pooler = None
 
     @classmethod
@@ -234,11 +234,11 @@ class MultiExitModel(nn.Module):
     def load_exit_state(self, state: dict[str, Tensor]) -> None:
         """Weights by their names on disk back into the model; every one must be there."""
         prefix = f"{self.backbone.base_model_prefix}."
-        own = {}
+        renamed = {}
         for key, value in state.items():
             name = key.removeprefix(prefix) if key.startswith(prefix) else key.removeprefix("exits.")
-            own[f"backbone.{name}" if key.startswith(prefix) else name] = value
-        self.load_state_dict(own)
+            renamed[f"backbone.{name}" if key.startswith(prefix) else name] = value
+        self.load_state_dict(renamed)
 
     def save_pretrained(self, folder: str | Path, training: dict[str, Any] | None = None) -> None:
         """Write the folder under a temporary name, then rename it: a half-written one never has the name.

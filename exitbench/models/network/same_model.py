@@ -19,31 +19,35 @@ def require_same_model(model: MultiExitModel, cache: Cache) -> None:
     Names are not compared: a folder may be renamed, and two trainings of one recipe share theirs.
     """
     stored = cache.manifest.model
-    for what, mine, found in (
+    for name, expected, stored_value in (
         ("layers", model.depth, stored.layers),
         ("width", model.width, stored.width or model.width),
         ("classes", model.config.classes, cache.manifest.task.classes),
         ("pooling", model.config.pooling, stored.pooling or model.config.pooling),
         ("pooler", model.config.pooler, stored.pooler or model.config.pooler),
     ):
-        if mine != found:
-            raise InputError(f"{cache.path}: expected a cache of this model, with {what} {mine}, found {found}")
+        if expected != stored_value:
+            raise InputError(
+                f"{cache.path}: expected a cache of this model, with {name} {expected}, found {stored_value}"
+            )
     if not cache.has_heads:
         raise InputError(f"{cache.path}: expected a cache of this model, found one without heads to tell by")
-    for what, mine_all, found_all in zip(("weights", "biases"), model.head_arrays(), cache.head_tensors(), strict=True):
-        differs = (mine_all != found_all).flatten(1).any(dim=1)
+    for name, model_values, cache_values in zip(
+        ("weights", "biases"), model.head_arrays(), cache.head_tensors(), strict=True
+    ):
+        differs = (model_values != cache_values).flatten(1).any(dim=1)
         if bool(differs.any()):
             layer = int(differs.nonzero()[0]) + 1
-            furthest = float((mine_all - found_all).abs().max())
+            furthest = float((model_values - cache_values).abs().max())
             raise InputError(
-                f"{cache.path}: expected a cache of this model, found another's: the {what} of the heads differ "
+                f"{cache.path}: expected a cache of this model, found another's: the {name} of the heads differ "
                 f"in {int(differs.sum())} of {model.depth} layers, first in layer {layer}, by up to {furthest:.3g}"
             )
     # Equal heads on different encoders: only the fingerprint tells.
     if stored.revision and FINGERPRINT.fullmatch(stored.revision):
-        mine_now = model.fingerprint()
-        if mine_now != stored.revision:
+        fingerprint = model.fingerprint()
+        if fingerprint != stored.revision:
             raise InputError(
-                f"{cache.path}: expected a cache of this model, with the weights {mine_now}, found {stored.revision}: "
-                "the heads are equal, the encoder is not"
+                f"{cache.path}: expected a cache of this model, with the weights {fingerprint}, found {stored.revision}"
+                ": the heads are equal, the encoder is not"
             )

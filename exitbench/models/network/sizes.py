@@ -25,7 +25,7 @@ def parameter_counts(model: MultiExitModel) -> dict[str, int]:
     """Parameters of the encoder, of all heads and of all poolers, and what the exits before the last one add."""
 
     def size(module: nn.Module) -> int:
-        return sum(one.numel() for one in module.parameters())
+        return sum(parameter.numel() for parameter in module.parameters())
 
     heads, poolers = size(model.heads), size(model.poolers)
     # The plain network has one head, and one pooler where there are poolers at all.

@@ -41,8 +41,8 @@ def checkpoints_of(out: Path) -> Path:
 
 def latest_checkpoint(out: Path) -> Path | None:
     """The newest whole checkpoint of a training towards ``out``."""
-    found = sorted(checkpoints_of(out).glob("step-*"))
-    return found[-1] if found else None
+    checkpoints = sorted(checkpoints_of(out).glob("step-*"))
+    return checkpoints[-1] if checkpoints else None
 
 
 def starting_point(out: Path, resume: bool) -> Path | None:
@@ -75,7 +75,7 @@ def save_checkpoint(
     with draft_folder(target) as draft:
         save_file(model.exit_state(), draft / "model.safetensors", metadata={"format": "pt"})
         save_file(moments, draft / "optimizer.safetensors")
-        place = {
+        record = {
             "step": progress.step,
             "loss_sum": progress.loss_sum,
             "seconds": progress.seconds,
@@ -83,7 +83,7 @@ def save_checkpoint(
             "scaler": progress.scaler,
             "settings": settings,
         }
-        (draft / "progress.json").write_text(json.dumps(place, indent=2) + "\n", encoding="utf-8")
+        (draft / "progress.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     for older in target.parent.glob("step-*"):
         if older != target:
             shutil.rmtree(older)
@@ -93,8 +93,8 @@ def save_checkpoint(
 def read_progress(checkpoint: Path, settings: dict[str, Any]) -> Progress:
     """The place a checkpoint was written at; it must come from a training with the same settings."""
     try:
-        place = json.loads((checkpoint / "progress.json").read_text(encoding="utf-8"))
-        earlier = place.pop("settings")
+        record = json.loads((checkpoint / "progress.json").read_text(encoding="utf-8"))
+        earlier = record.pop("settings")
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"expected a whole checkpoint in {checkpoint}, found: {one_line(error)}") from error
     # Through JSON, as the earlier settings went: a tuple would differ from its own list.
@@ -105,7 +105,7 @@ def read_progress(checkpoint: Path, settings: dict[str, Any]) -> Progress:
                 f"expected the settings of the training in {checkpoint.parent} to resume it: "
                 f"{name} was {earlier.get(name)!r}, found {now.get(name)!r}"
             )
-    return Progress(**place)
+    return Progress(**record)
 
 
 def load_weights(checkpoint: Path, model: MultiExitModel) -> None:
@@ -116,9 +116,9 @@ def load_weights(checkpoint: Path, model: MultiExitModel) -> None:
 def load_moments(checkpoint: Path, optimizer: torch.optim.Optimizer, trained: dict[str, nn.Parameter]) -> None:
     """The checkpoint's optimiser state, each tensor onto the device of its parameter."""
     for key, value in _tensors(checkpoint / "optimizer.safetensors").items():
-        name, _, part = key.rpartition("|")
+        name, _, moment = key.rpartition("|")
         parameter = trained[name]
-        optimizer.state[parameter][part] = value.to(parameter.device)
+        optimizer.state[parameter][moment] = value.to(parameter.device)
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

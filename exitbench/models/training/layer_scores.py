@@ -33,9 +33,9 @@ def confusion_counts(model: MultiExitModel, tokens: Tokens, batch_size: int, ran
 def layer_scores(counts: Tensor, task: Task) -> list[float]:
     """The task's metric in percent for every layer, from confusion counts [layers, classes, classes]."""
     if task.metric == "f1":
-        hits = counts[:, 1, 1].double()
-        asked, answered = counts[:, 1].sum(1), counts[:, :, 1].sum(1)
-        scores = 2 * hits / (asked + answered).clamp(min=1)
+        true_positives = counts[:, 1, 1].double()
+        actual_positives, predicted_positives = counts[:, 1].sum(1), counts[:, :, 1].sum(1)
+        scores = 2 * true_positives / (actual_positives + predicted_positives).clamp(min=1)
     else:
         scores = counts.diagonal(dim1=1, dim2=2).sum(1).double() / counts.sum((1, 2))
     return [100 * float(score) for score in scores]

@@ -45,8 +45,8 @@ def stages(loss: str, depth: int) -> tuple[Stage, ...]:
             Stage("final exit", (*(0.0,) * (depth - 1), 1.0)),
             Stage("internal exits", (*internal, 0.0), backbone=False),
         )
-    known = get_args(Loss)
-    raise InputError(f"expected --loss {', '.join(known)}, found {loss!r}.{did_you_mean(loss, known)}")
+    losses = get_args(Loss)
+    raise InputError(f"expected --loss {', '.join(losses)}, found {loss!r}.{did_you_mean(loss, losses)}")
 
 
 def exit_loss(logits: Tensor, labels: Tensor, weights: tuple[float, ...]) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from exitbench.cache import Task
 from exitbench.errors import InputError
-from exitbench.models.data.batches import Batch, Tokens, training_batches
+from exitbench.models.data.batches import TokenBatch, Tokens, training_batches
 from exitbench.models.devices import accelerator_for, library_versions
 from exitbench.models.network.multi_exit import MultiExitModel
 from exitbench.models.training.checkpoints import (
@@ -82,16 +82,16 @@ class Training:
         *,
         device: str = "auto",
         checkpoint_every: int = 200,
-        facts: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
         command: str = "",
-        say: Callable[[str], None] = lambda line: None,
+        report: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.model, self.train, self.dev, self.task, self.options, self.out = model, train, dev, task, options, out
-        self.checkpoint_every, self.facts, self.command = checkpoint_every, facts or {}, command
+        self.checkpoint_every, self.metadata, self.command = checkpoint_every, metadata or {}, command
         self.stages = stages(options.loss, model.depth)
         self.accelerator: Accelerator = accelerator_for(device, options.precision)
         self.rank, self.ranks = self.accelerator.process_index, self.accelerator.num_processes
-        self.say = say
+        self.report = report
         model.to(self.accelerator.device)
         self.epoch_steps = len(self._epoch_batches(0)) // self.ranks
         self.total_steps = self.epoch_steps * options.epochs * len(self.stages)
@@ -108,7 +108,7 @@ class Training:
         model = {**asdict(self.model.config), "classes": list(self.model.config.classes)}
         return {
             **asdict(self.options),
-            **self.facts,
+            **self.metadata,
             "exits": model,
             "processes": self.ranks,
             "train_rows": len(self.train),
@@ -117,7 +117,7 @@ class Training:
         }
 
     def run(self, resume: bool = False) -> TrainingResult:
-        """Train to the end, or until interrupted; then write the model, or a checkpoint, and say so."""
+        """Train to the end, or until interrupted; then write the model, or a checkpoint."""
         checkpoint = self._starting_point(resume)
         with (
             ProgressBar("training", self.total_steps, done=self.progress.step, visible=self.rank == 0) as bar,
@@ -139,9 +139,9 @@ class Training:
         if checkpoint is not None:
             self.progress = read_progress(checkpoint, self.settings)
             load_weights(checkpoint, self.model)
-            self.say(f"resuming after step {self.progress.step} of {self.total_steps}")
+            self.report(f"resuming after step {self.progress.step} of {self.total_steps}")
         elif resume:
-            self.say(f"no checkpoint in {checkpoints_of(self.out)}: starting from the beginning")
+            self.report(f"no checkpoint in {checkpoints_of(self.out)}: starting from the beginning")
         return checkpoint
 
     def _enter_stage(self, stage: Stage, checkpoint: Path | None) -> None:
@@ -177,9 +177,9 @@ class Training:
         loss_sum = torch.tensor(self.progress.loss_sum, dtype=torch.float64, device=self.accelerator.device)
         while self.progress.step < end and not self.stopping:
             epoch, position = divmod(self.progress.step, self.epoch_steps)
-            mine = self._epoch_batches(epoch)[self.rank :: self.ranks][position : self.epoch_steps]
+            rank_batches = self._epoch_batches(epoch)[self.rank :: self.ranks][position : self.epoch_steps]
             started = time.perf_counter()
-            for batch in self._batches(mine):
+            for batch in self._batches(rank_batches):
                 loss_sum += self._step(batch, stage_steps)
                 self.progress.step += 1
                 in_epoch = (self.progress.step - 1) % self.epoch_steps + 1
@@ -193,7 +193,7 @@ class Training:
                 if epoch_ends:
                     self.progress.seconds += time.perf_counter() - started
                     started = time.perf_counter()
-                    bar.say(self._close_epoch(epoch))
+                    bar.print_line(self._close_epoch(epoch))
                     loss_sum.zero_()
                 if (due or self.stopping) and self.progress.step < self.total_steps:
                     self.progress.seconds += time.perf_counter() - started
@@ -202,7 +202,7 @@ class Training:
                 if self.stopping:
                     break
 
-    def _step(self, batch: Batch, stage_steps: int) -> Tensor:
+    def _step(self, batch: TokenBatch, stage_steps: int) -> Tensor:
         torch.manual_seed(step_seed(self.options.seed, self.progress.step, self.rank))
         self.model.train()
         factor = rate_factor(self.progress.step % stage_steps, stage_steps, self.options.warm_up)
@@ -221,10 +221,10 @@ class Training:
     def _epoch_batches(self, epoch: int) -> list[list[int]]:
         return training_batches(self.train.lengths, self.options.batch_size, self.options.seed, epoch, self.ranks)
 
-    def _batches(self, rows: list[list[int]]) -> Iterator[Batch]:
+    def _batches(self, batches: list[list[int]]) -> Iterator[TokenBatch]:
         device = self.accelerator.device
-        for chosen in rows:
-            batch = self.train.batch(chosen)
+        for batch_rows in batches:
+            batch = self.train.batch(batch_rows)
             yield (batch.pin() if device.type == "cuda" else batch).to(device)
 
     def _finite(self, loss: float) -> float:
@@ -235,7 +235,7 @@ class Training:
         return loss
 
     def _close_epoch(self, epoch: int) -> str:
-        """Score every layer on dev, remember it, and return the line that says so."""
+        """Score every layer on dev, remember it, and return the line to print."""
         counts = confusion_counts(self.model, self.dev, 2 * self.options.batch_size, self.rank, self.ranks)
         scores = layer_scores(self.accelerator.reduce(counts), self.task)
         seconds = sum(entry["seconds"] for entry in self.progress.history)

@@ -12,7 +12,7 @@ from transformers import AutoModel
 from transformers.utils import logging
 
 from exitbench.errors import InputError
-from exitbench.models.data.batches import Batch
+from exitbench.models.data.batches import TokenBatch
 from exitbench.models.network.families import FAMILIES
 from exitbench.models.network.folders import draft_folder, quiet_library
 from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
@@ -21,9 +21,9 @@ from tests.support.tiny_models import save_backbone, tiny_backbone, token_batch
 CLASSES = ("negative", "positive", "neither")
 
 
-def tiny_batch(samples: int = 5) -> Batch:
+def tiny_batch(samples: int = 5) -> TokenBatch:
     ids, mask, types = token_batch(samples)
-    return Batch(ids, mask, types)
+    return TokenBatch(ids, mask, types)
 
 
 def multi_exit(family: str = "bert", pooling: str = "mean", pooler: str = "per-layer") -> MultiExitModel:

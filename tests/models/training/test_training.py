@@ -17,7 +17,7 @@ from torch import nn
 from exitbench.cache import Task
 from exitbench.cli.app import main
 from exitbench.errors import InputError
-from exitbench.models.data.batches import Batch, Tokens
+from exitbench.models.data.batches import TokenBatch, Tokens
 from exitbench.models.devices import autocast_dtype, runs_on_cpu
 from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
 from exitbench.models.training.checkpoints import checkpoints_of, latest_checkpoint
@@ -183,7 +183,7 @@ def test_the_bar_shows_count_loss_and_time_left_in_a_terminal(
     with ProgressBar("training", 10, done=4) as bar:
         bar.advance(note="loss 0.1234")
         bar.advance()
-        bar.say("epoch 1/1: [a line]")
+        bar.print_line("epoch 1/1: [a line]")
     said = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
     assert "epoch 1/1: [a line]" in said
     assert re.search(r"training.* 6/10 .*loss 0\.1234.*:", said)
@@ -193,7 +193,7 @@ def test_without_a_terminal_only_lines_that_stay_are_printed(capsys: pytest.Capt
     for visible in (True, False):
         with ProgressBar("training", 10, visible=visible) as bar:
             bar.advance(note="loss 0.1234")
-            bar.say("a line")
+            bar.print_line("a line")
     assert capsys.readouterr().err == "a line\n"
 
 
@@ -268,7 +268,7 @@ def test_an_interrupted_verb_keeps_its_checkpoint_and_says_how_to_go_on(
     calls: list[int] = []
     batch = Tokens.batch
 
-    def interrupted(tokens: Tokens, rows: Any) -> Batch:
+    def interrupted(tokens: Tokens, rows: Any) -> TokenBatch:
         calls.append(1)
         if len(calls) == 3:
             os.kill(os.getpid(), signal.SIGINT)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from exitbench.errors import InputError
-from exitbench.models.data.batches import Batch, Tokens
+from exitbench.models.data.batches import TokenBatch, Tokens
 from exitbench.models.training.checkpoints import checkpoints_of, latest_checkpoint
 from exitbench.models.training.interrupts import StopRequest
 from exitbench.models.training.training import TrainingOptions
@@ -28,7 +28,7 @@ class Alarming(Tokens):
     number: int = signal.SIGINT
     calls: list[int] = field(default_factory=list)
 
-    def batch(self, rows: Any) -> Batch:
+    def batch(self, rows: Any) -> TokenBatch:
         self.calls.append(1)
         if len(self.calls) == self.at:
             os.kill(os.getpid(), self.number)
@@ -51,7 +51,7 @@ def test_a_training_stopped_at_any_step_ends_in_the_same_weights(
     assert latest_checkpoint(out) == checkpoints_of(out) / f"step-{at:08d}"
     assert signal.getsignal(signal.SIGINT) is before
     said: list[str] = []
-    resumed = new_training(encoder, reviews, out, say=said.append).run(resume=True)
+    resumed = new_training(encoder, reviews, out, report=said.append).run(resume=True)
     assert said == [f"resuming after step {at} of 16"]
     assert resumed.finished
     assert_same_weights(out, uninterrupted)
@@ -148,5 +148,5 @@ def test_a_damaged_checkpoint_is_one_clear_line(encoder: Path, reviews: Path, tm
 def test_resuming_nothing_starts_from_the_beginning_and_says_so(encoder: Path, reviews: Path, tmp_path: Path) -> None:
     said: list[str] = []
     options = TrainingOptions(epochs=1, batch_size=120)
-    assert new_training(encoder, reviews, tmp_path / "model", options, say=said.append).run(resume=True).finished
+    assert new_training(encoder, reviews, tmp_path / "model", options, report=said.append).run(resume=True).finished
     assert said == [f"no checkpoint in {tmp_path / 'model.training'}: starting from the beginning"]
