@@ -12,6 +12,8 @@ import pytest
 from exitbench.errors import InputError
 from exitbench.workers import Failure, Workers, is_done
 
+pytestmark = pytest.mark.process
+
 RARE = "wave"
 """A module of the standard library that nothing here imports by itself."""
 

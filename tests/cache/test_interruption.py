@@ -171,6 +171,7 @@ synthetic_cache(sys.argv[1], rows=1500, layers=4, classes=2, width=64, shard_row
 """
 
 
+@pytest.mark.process
 def test_killed_by_a_real_signal_it_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     size = {"rows": 1500, "layers": 4, "classes": 2, "width": 64, "shard_rows": 100}
     expected = content(synthetic_cache(tmp_path / "whole", **size))

@@ -21,6 +21,7 @@ def run(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "words", [["--help"], ["list", "caches"], ["list", "suites"], ["--version"], ["run", "--help"]]
 )
@@ -36,6 +37,7 @@ def test_a_light_verb_imports_nothing_heavy(words: list[str]) -> None:
     assert done.stdout.rstrip().endswith("LOADED []")
 
 
+@pytest.mark.process
 def test_what_the_workers_of_a_run_import_needs_no_torch() -> None:
     program = (
         "import importlib, sys\n"
@@ -46,6 +48,7 @@ def test_what_the_workers_of_a_run_import_needs_no_torch() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.process
 def test_importing_the_package_imports_nothing_heavy() -> None:
     program = f"import sys, exitbench; print([n for n in {HEAVY!r} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -69,6 +69,7 @@ def rewritten(folder: Path, target: Path, order: np.ndarray, flipped: int | None
 # -- green
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("suite", ["smoke", "paper"])
 def test_the_committed_fixtures_give_the_committed_numbers(suite: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(suite, "--jobs", 1)
@@ -79,6 +80,7 @@ def test_the_committed_fixtures_give_the_committed_numbers(suite: str, capsys: p
     assert count > 1000
 
 
+@pytest.mark.e2e
 def test_other_last_digits_move_none_of_the_committed_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = exitbench.benchmarks.scoring.score_cache.validated_score
 
@@ -93,6 +95,7 @@ def test_other_last_digits_move_none_of_the_committed_numbers(monkeypatch: pytes
     assert outcome.problems == ()
 
 
+@pytest.mark.process
 def test_any_number_of_jobs_is_green(pinned: Path) -> None:
     assert run(pinned / "small.toml", "--jobs", 2) == 0
 

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import signal as system_signal
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import torch
 from exitbench.benchmarks.measures.cost_file import read_cost
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import main
+from tests.support.interrupts import interrupt
 from tests.support.tiny_models import save_backbone, tiny_model, write_reviews
 
 ROWS = 40
@@ -236,6 +236,7 @@ def test_a_model_without_exits_is_refused(tmp_path: Path, folder: Path, capsys: 
     assert "expected a model with exits" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_ctrl_c_leaves_no_file(infer: list[object], tmp_path: Path) -> None:
     out = tmp_path / "answers.csv"
     words = [*infer, *SIGNAL, "--batch-size", 1, "--out", out, "-"]
@@ -250,10 +251,8 @@ def test_ctrl_c_leaves_no_file(infer: list[object], tmp_path: Path) -> None:
         assert running.poll() is None, running.stderr.read()
         time.sleep(0.05)
     assert not out.exists(), "an unfinished file must not have the final name"
-    running.send_signal(system_signal.SIGINT)
-    said = running.stderr.read()
-    code = running.wait(60)
-    assert (code, said) == (1, f"stopped; {out} was not written\n")
+    assert interrupt(running) == (1, f"stopped; {out} was not written\n")
+    running.stdin.close()
     assert list(tmp_path.iterdir()) == []
 
 

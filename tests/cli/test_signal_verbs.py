@@ -37,6 +37,7 @@ def test_a_new_signal_passes_every_check_as_generated(tmp_path: Path, name: str)
     assert name in load_registry([tmp_path / "mine"]).signals
 
 
+@pytest.mark.process
 def test_the_generated_files_pass_ruff_and_their_own_test(tmp_path: Path) -> None:
     run("new-signal", "my-margin", "--dir", str(tmp_path))
     config = str(ROOT / "pyproject.toml")

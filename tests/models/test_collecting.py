@@ -156,6 +156,7 @@ def test_another_model_does_not_continue_a_collection(
         collected(other, reviews, tmp_path / "cache", name="x")
 
 
+@pytest.mark.process
 def test_two_processes_write_the_rows_of_one_in_the_same_order(exits: Path, reviews: Path, tmp_path: Path) -> None:
     words = ["-m", "exitbench", "collect", "--model", exits, "--data-dir", reviews, "--out", tmp_path / "two"]
     done = two_processes(*words, "--shard-rows", "20", "--batch-size", "7")

@@ -51,6 +51,7 @@ def test_views_leave_the_result_files_alone(viewed: Path, tmp_path_factory: pyte
     assert {path.name for path in viewed.iterdir() if path.name.startswith(".")} == set()
 
 
+@pytest.mark.process
 def test_two_processes_draw_the_same_bytes_and_old_files_go(viewed: Path, tmp_path: Path) -> None:
     again = tmp_path / "run"
     shutil.copytree(viewed, again)
@@ -80,6 +81,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
         write_views(Run(tmp_path))
 
 
+@pytest.mark.e2e
 def test_the_verb_puts_several_runs_on_one_page(
     viewed: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

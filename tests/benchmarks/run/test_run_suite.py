@@ -94,6 +94,7 @@ def test_every_cache_protocol_and_entry_has_its_numbers(finished):
     assert set(results[results.cache == ""].task) == {"average"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("little", [0, runner.LITTLE], ids=["all processes score", "the first process scores"])
 def test_two_jobs_write_the_same_bytes_as_one(finished, suite, tmp_path, monkeypatch, little):
     monkeypatch.setattr(runner, "LITTLE", little)
@@ -233,6 +234,7 @@ def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(("rows", "layers"), [(3, 12), (40, 2), (40, 3)])
 def test_the_papers_signals_run_on_very_few_rows_and_very_few_layers(tmp_path, rows, layers):
     cache = synthetic_cache(tmp_path / "c", rows=rows, layers=layers, width=4, compact=True)
@@ -254,6 +256,7 @@ def test_held_out_runs_on_a_second_cache(suite, tmp_path):
     assert rows[(rows.signal == "deebert") & (rows["operating_point"] == "speed_up=1.5")].threshold.notna().all()
 
 
+@pytest.mark.e2e
 def test_the_verb_prints_a_table_and_where_the_results_are(suite, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
@@ -278,6 +281,7 @@ def test_the_verb_prints_a_table_and_where_the_results_are(suite, tmp_path, monk
     assert f"{shown:.2f}" in done.output
 
 
+@pytest.mark.e2e
 def test_the_verb_ends_with_exit_code_one_when_a_part_failed(suite, tmp_path):
     (tmp_path / "broken.py").write_text(BROKEN)
     words = ["run", str(suite.caches[0]), "--signals", "deebert", "--signals", "broken", "--signals-dir", str(tmp_path)]

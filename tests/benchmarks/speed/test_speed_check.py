@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from exitbench.benchmarks import speed
 from exitbench.benchmarks.speed.harness.committed import (
     Committed,
     complaint,
@@ -36,7 +37,7 @@ def test_every_committed_ratio_is_a_row_in_the_order_of_the_table() -> None:
 
 
 def test_every_benchmark_file_has_its_place_in_the_table() -> None:
-    folder = Path(sys.modules[SpeedRow.__module__].__file__ or "").parent
+    folder = Path(speed.__file__ or "").parent
     assert sorted(MODULES) == sorted(path.stem for path in folder.glob("test_*.py"))
 
 
@@ -127,6 +128,7 @@ def test_both_sides_are_timed_in_turn_and_medians_compared() -> None:
     assert order == ["a", "b", "b", "a", "a", "b"]
 
 
+@pytest.mark.process
 def test_a_child_that_fails_is_no_time() -> None:
     with pytest.raises(subprocess.CalledProcessError):
         child([sys.executable, "-c", "raise SystemExit(3)"])
@@ -145,6 +147,7 @@ def test_ten_times_slower(record_ratio):
 """
 
 
+@pytest.mark.process
 def test_a_session_fails_where_a_ratio_is_worse_and_only_there(tmp_path: Path) -> None:
     (tmp_path / "test_session.py").write_text(SESSION)
     command = [

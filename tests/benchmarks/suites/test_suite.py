@@ -145,6 +145,7 @@ def test_caches_of_ones_own_get_the_papers_questions():
     assert made.signals == load_suite("paper").signals
 
 
+@pytest.mark.process
 def test_reading_suites_loads_nothing_heavy():
     heavy = (
         "import sys, exitbench.benchmarks.suites.suite_file as s; s.load_suite('paper'); "

@@ -282,6 +282,7 @@ def test_an_interrupted_verb_keeps_its_checkpoint_and_says_how_to_go_on(
     assert latest_checkpoint(tmp_path / "model") is not None
 
 
+@pytest.mark.process
 def test_two_processes_give_the_weights_of_a_plain_loop(encoder: Path, reviews: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     verb_words = ["-m", "exitbench", "train", "--model", encoder, "--task", "sst2", "--data-dir", reviews, "--out", out]

@@ -79,6 +79,7 @@ new_training(*map(Path, sys.argv[1:]), checkpoint_every=5).run()
 """
 
 
+@pytest.mark.process
 def test_a_killed_training_goes_on_after_its_last_checkpoint(
     encoder: Path, reviews: Path, uninterrupted: Path, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def test_a_run_has_a_figure_of_every_kind(small: Run) -> None:
     assert {figure.spec.kind for figure in figures_of(small)} == set(KINDS)
 
 
+@pytest.mark.e2e
 def test_a_run_over_two_models_has_every_figure_under_its_own_name(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = Run(main_run(tmp_path_factory))
     found = figures_of(run)
@@ -72,6 +73,7 @@ def test_a_legend_names_every_signal_and_bound(small: Run) -> None:
     assert {"DeeBERT", "PABEE", "CAP", "Final layer", "Random", "Fixed layer"} <= set(shown)
 
 
+@pytest.mark.e2e
 def test_hostile_names_are_text_in_every_figure(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = Run(hostile_run(tmp_path_factory))
     for kind in ("trade-off", "rates", "exits", "scores"):
@@ -96,6 +98,7 @@ def test_hostile_names_are_text_in_every_figure(tmp_path_factory: pytest.TempPat
             assert all(shortened(name) in shown for name in HOSTILE)
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("kind", ["trade-off", "dis", "risk"])
 def test_sixty_signals_still_make_a_figure(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
     svg, png = drawn(Run(sixty_signals(tmp_path_factory)), kind)

@@ -192,6 +192,7 @@ def test_latex_spells_specials_and_accents() -> None:
     assert latex_escaped("ï\\") == r"\"{\i}\textbackslash{}"
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex; the well-formedness checks always run")
 def test_latex_tables_compile(tables: list[Table], tmp_path: Path) -> None:
     chosen = [table for table in tables if "cross-fit" not in table.name]

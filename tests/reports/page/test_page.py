@@ -234,6 +234,7 @@ def test_a_very_small_run_still_makes_a_page(tmp_path: Path, rows: int, layers: 
     assert page.all(id="explorer") and page.with_class("table")
 
 
+@pytest.mark.e2e
 def test_sixty_signals_still_make_a_page(tmp_path: Path) -> None:
     cache = synthetic_cache(tmp_path / "cache", rows=30, layers=2, seed=8)
     signals = [f"e-lang[temperature={number / 10:g}]" for number in range(1, 61)]

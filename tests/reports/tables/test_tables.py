@@ -231,6 +231,7 @@ def test_one_signal_on_three_rows_still_makes_tables_without_pairs(tmp_path_fact
     check_numbers(run, found)
 
 
+@pytest.mark.e2e
 def test_sixty_entries_of_one_title_have_sixty_different_labels(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = Run(sixty_signals(tmp_path_factory))
     main = named(tables_of(run), "main")

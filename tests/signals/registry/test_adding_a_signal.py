@@ -82,6 +82,7 @@ def test_every_python_block_of_the_guide_is_one_of_its_files() -> None:
     assert all(block in FILES.values() for kind, block in BLOCKS if kind == "python")
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("exitbench new-signal")])
 def test_each_command_of_the_guide_succeeds(workplace: Path, command: str) -> None:
     for name in ("my-cache", "calibration-cache"):

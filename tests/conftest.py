@@ -1,0 +1,55 @@
+"""What holds for every test: Ctrl-C can be sent, and a test that starts programs says so with a mark."""
+
+import multiprocessing.process
+import signal
+import sys
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+TIERS = ("process", "browser", "e2e", "slow")
+"""The marks of tests that ``tox -e unit`` leaves out."""
+
+started: list[str] = []
+"""The programs that the running test has started so far."""
+
+
+def note_start(event: str, details: tuple[Any, ...]) -> None:
+    """An audit hook: remember every program that ``subprocess`` starts, but for git, which a run asks in passing."""
+    if event == "subprocess.Popen" and (command := [str(word) for word in details[1]])[0] != "git":
+        started.append(" ".join(command)[:80])
+
+
+sys.addaudithook(note_start)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> Iterator[None]:
+    """Under a parent that ignores SIGINT (nohup, some CI) every test and its children would ignore Ctrl-C as well."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def noted_workers() -> Iterator[None]:
+    """Processes of ``multiprocessing`` raise no audit event, so their start is noted here."""
+    start = multiprocessing.process.BaseProcess.start
+
+    def noted(process: multiprocessing.process.BaseProcess) -> None:
+        started.append(f"multiprocessing: {process.name}")
+        start(process)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multiprocessing.process.BaseProcess, "start", noted)
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a test that starts programs and has no mark of a tier: it would slow down ``tox -e unit``."""
+    started.clear()
+    yield
+    if started and not any(item.get_closest_marker(tier) for tier in TIERS):
+        pytest.fail(f"expected the mark 'process' on a test that starts programs, found none; started: {started[0]}")
