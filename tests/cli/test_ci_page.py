@@ -37,6 +37,7 @@ def write_files(folder: Path) -> None:
             file.write_text(block)
 
 
+@pytest.mark.process
 def test_the_test_of_the_page_runs_every_check(tmp_path: Path) -> None:
     write_files(tmp_path)
     assert pytest_outcomes(tmp_path / "my-signals") == {"passed": 17}

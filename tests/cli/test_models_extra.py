@@ -14,6 +14,8 @@ from exitbench.cli.app import VERBS
 from exitbench.places import CACHES
 from tests.support.checked_suite import SUITE
 
+pytestmark = pytest.mark.process
+
 EXTRA = ("transformers", "datasets", "accelerate")
 ABSENT = f"import sys\nsys.modules.update(dict.fromkeys({EXTRA!r}))\n"
 """As ``sitecustomize``: every process, the workers too, finds none of the three."""

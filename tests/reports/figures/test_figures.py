@@ -131,6 +131,7 @@ def test_a_colour_can_be_seen_on_white(name: str) -> None:
     assert 1.05 / (luminance + 0.05) > 2
 
 
+@pytest.mark.e2e
 def test_a_signal_looks_the_same_in_every_run(small: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = Run(main_run(tmp_path_factory))
     looks = {look.entry.signal: (look.colour, look.marker) for look in looks_of(other)}

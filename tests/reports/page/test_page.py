@@ -191,6 +191,7 @@ def test_a_folder_without_a_run_is_refused_and_nothing_is_written(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.e2e
 def test_two_runs_stand_side_by_side(run_dir: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(run_dir, other)

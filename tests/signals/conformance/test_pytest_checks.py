@@ -11,6 +11,8 @@ from exitbench.signals.f_pabee import FPABEE
 from exitbench.signals.random_exit import Random
 from tests.support.pytest_runs import run_pytest
 
+pytestmark = pytest.mark.process
+
 SIGNAL = """
 from dataclasses import dataclass
 from typing import ClassVar

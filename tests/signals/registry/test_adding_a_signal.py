@@ -64,6 +64,7 @@ def test_the_window_of_the_guide_is_the_counter_that_it_replaces(workplace: Path
         assert np.array_equal(windows[2:] >= tau, in_a_row)
 
 
+@pytest.mark.process
 def test_the_test_file_of_the_guide_runs_every_check(workplace: Path) -> None:
     assert pytest_outcomes(workplace / "my-signals") == {"passed": 17}
 
