@@ -14,8 +14,9 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from exitbench.errors import InputError
 from exitbench.signals.contract.declaration import validate
@@ -46,7 +47,8 @@ def load_registry(directories: Sequence[Path | str] = ()) -> Registry:
             raise InputError(f"expected a directory of signals, found none at {path}")
     resolved = tuple(path.resolve() for path in paths)
     entry_points = tuple(importlib.metadata.entry_points(group=GROUP))
-    fingerprint = (*entry_points, *(_file_state(file) for path in resolved for file in sorted(path.glob("*.py"))))
+    files = [file for path in resolved for file in sorted(path.glob("*.py")) if file.is_file()]
+    fingerprint = (*entry_points, *map(_file_state, files))
     if resolved in _loaded and _loaded[resolved][0] == fingerprint:
         return _loaded[resolved][1]
     registry = _discover(paths, entry_points)
@@ -83,13 +85,20 @@ def signal_files(directory: Path) -> list[Path]:
     return [path for path in files if not path.name.startswith(("_", "test_")) and path.name != "conftest.py"]
 
 
+class _SourceLoader(SourceFileLoader):
+    """Compiles the source each time: bytecode on disk counts as fresh for a second, too long while a file is edited."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def load_file(path: Path) -> ModuleType:
     """A Python file as a module, under a name that no other file can have."""
     path = path.resolve()
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     name = f"exitbench_signal_{digest}_{path.stem.replace('-', '_')}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
+    if path.suffix != ".py" or spec is None or spec.loader is None:
         raise InputError(f"expected a Python file with a signal, found {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their own module up while a class is being made

@@ -97,12 +97,16 @@ def test_a_changed_file_a_new_one_and_one_that_is_gone_are_noticed(tmp_path: Pat
     assert "mine" in first.signals
 
 
-def test_a_change_that_keeps_the_size_is_noticed_by_its_time(tmp_path: Path) -> None:
+def test_a_change_within_a_second_that_keeps_the_size_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     path = write_signal(tmp_path / "mine.py", "mine")
+    second = 1_700_000_000 * 10**9
+    os.utime(path, ns=(second, second))
     load_registry([tmp_path])
-    written = path.stat().st_mtime_ns
     write_signal(path, "ours")
-    os.utime(path, ns=(written + 2_000_000_000, written + 2_000_000_000))
+    os.utime(path, ns=(second + 10**8, second + 10**8))
     assert "ours" in load_registry([tmp_path]).signals
 
 
@@ -142,6 +146,14 @@ def test_a_broken_file_is_reported_with_path_and_error_while_the_others_load(
     assert path == str(tmp_path / "broken.py")
     assert error in problem
     assert "\n" not in problem
+
+
+def test_a_link_to_nowhere_as_editors_leave_it_is_reported_as_broken(tmp_path: Path) -> None:
+    write_signal(tmp_path / "mine.py", "mine")
+    (tmp_path / ".#mine.py").symlink_to("someone@somewhere.1234")
+    registry = load_registry([tmp_path])
+    assert "mine" in registry.signals
+    assert [path for path, _ in registry.broken] == [str(tmp_path / ".#mine.py")]
 
 
 def test_a_file_that_fails_keeps_no_half_made_module(tmp_path: Path) -> None:
