@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import make_fixtures  # noqa: E402
 from scipy.stats import spearmanr  # noqa: E402
 
+from exitbench.atomic_files import write_text  # noqa: E402
 from exitbench.cache import Cache, cache_card  # noqa: E402
 
 README = ROOT / "fixtures" / "README.md"
@@ -86,7 +87,7 @@ def generated() -> str:
 def main() -> None:
     """Replace what stands between the marks."""
     before, rest = README.read_text(encoding="utf-8").split(BEGIN)
-    README.write_text(f"{before}{BEGIN}\n{generated()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    write_text(README, f"{before}{BEGIN}\n{generated()}\n{END}{rest.split(END)[1]}")
 
 
 if __name__ == "__main__":

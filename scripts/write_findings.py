@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import make_fixtures  # noqa: E402
 
+from exitbench.atomic_files import write_text  # noqa: E402
 from exitbench.benchmarks.results.files import write_json, write_table  # noqa: E402
 from exitbench.benchmarks.results.schema import rows_table, table_of  # noqa: E402
 from exitbench.benchmarks.suites.suite_file import load_suite  # noqa: E402
@@ -93,7 +94,7 @@ def main() -> None:
     try:
         if given.run_dir is not None:
             keep(given.run_dir)
-        PAGE.write_text(page(), encoding="utf-8")
+        write_text(PAGE, page())
     except InputError as error:
         parser.error(str(error))
 

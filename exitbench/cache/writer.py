@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from exitbench import atomic_files
-from exitbench.atomic_files import make_directory, partial_name, write_whole
+from exitbench.atomic_files import PARTIAL, make_directory, partial_name, write_text, write_whole
 from exitbench.cache.format.manifest import (
     MANIFEST,
     FeatureDtype,
@@ -198,7 +198,7 @@ class CacheWriter:
         if path.exists() and {item.name for item in path.iterdir()} - leftovers:
             raise InputError(f"{path}: expected an empty directory or an unfinished cache, found other files")
         make_directory(path)
-        write_whole(path / MANIFEST, [self._plan.to_json().encode()])
+        write_text(path / MANIFEST, self._plan.to_json())
 
     def _take_up(self) -> None:
         """Adopt what an earlier start finished, if this is the same collection."""
@@ -261,7 +261,7 @@ class CacheWriter:
     def _write_record(self, *, complete: bool) -> None:
         entries = self._done if complete else self._rank_shards
         record = self._plan.with_shards(tuple(entries[k] for k in sorted(entries)), complete=complete)
-        write_whole(self._record_path(self.rank), [record.to_json().encode()])
+        write_text(self._record_path(self.rank), record.to_json())
 
     def _own_record(self) -> Manifest | None:
         path = self._record_path(self.rank)
@@ -294,7 +294,7 @@ class CacheWriter:
         if missing or (self._total is not None and self.rows_done != self._total):
             raise InputError(f"{self.path}: expected all shards, {len(missing) or 'some'} are missing")
         self._refuse_repeated_ids()
-        if leftovers := [*self._rank_paths(), *self.path.glob(".*.partial")]:
+        if leftovers := [*self._rank_paths(), *self.path.glob(f".*{PARTIAL}")]:
             # The other ranks' shards are recorded first, so that no moment of a kill loses one.
             self._rank_shards = self._done
             self._write_record(complete=False)
