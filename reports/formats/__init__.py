@@ -1,1 +1,1 @@
-"""A table as CSV, Markdown or LaTeX."""
+"""A table as CSV, Markdown, LaTeX, or for the terminal."""

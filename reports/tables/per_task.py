@@ -1,4 +1,4 @@
-"""One small table per task: what each signal does there, over all questions, under one protocol."""
+"""Small tables of one task, under one protocol: what each signal does there over all questions, and in short."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from exitbench.reports.run_data.finished_run import CacheFacts, Group, Run, own_
 from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.tables.cells import dis_cell, plain, ratio
-from exitbench.reports.tables.table import Cell, Column, Table
+from exitbench.reports.tables.table import Cell, Column, Row, Table, label
 from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished
 from exitbench.reports.tables.task_scores import reading
 
@@ -58,3 +58,51 @@ def task_table(run: Run, cache: CacheFacts, protocol: str) -> Table:
         cache.model,
     )
     return finished(run, table, Group(cache.model, cache.split, (cache,)))
+
+
+def summary_table(run: Run, cache: CacheFacts, protocol: str) -> Table:
+    """What fits a terminal of 80 columns: DIS at the suite's layers, rates, score and speed-up at the primary one."""
+    primary, fast = float(run.suite["primary_speed_up"]), float(run.suite["rates_speed_up"])
+    measure = own_measure(cache)
+    columns = [
+        *(
+            (Column(title=f"{layer}", group="DIS", measure="dis", better="higher"), NOWHERE, layer, "")
+            for layer in cache.table_layers
+        ),
+        (
+            Column(title="prem.", group=f"{fast:g}×", measure="premature_rate", better="lower"),
+            at_speed_up(fast),
+            None,
+            "all",
+        ),
+        (
+            Column(title="del.", group=f"{fast:g}×", measure="delayed_rate", better="lower"),
+            at_speed_up(fast),
+            None,
+            "all",
+        ),
+        (
+            Column(title=measure, group=f"{primary:g}×", measure=measure, better="higher"),
+            at_speed_up(primary),
+            None,
+            "",
+        ),
+        (Column(title="at", group=f"{primary:g}×", measure="speed_up"), at_speed_up(primary), None, ""),
+    ]
+    rows = []
+    for entry in run.entries:
+        cells = [
+            plain(run.row(cache, protocol, entry.signal, entry.parameters, column.measure, point, layer, decisions))
+            for column, point, layer, decisions in columns
+        ]
+        rows.append(Row((label(entry.text), *cells), signal=entry.signal))
+    return Table(
+        name=f"summary-{slug(cache.name)}",
+        title=f"{run.task_title(cache)}, {cache.model}, {cache.rows} samples, {protocol}",
+        question="What does each signal do on this task?",
+        topic="tasks",
+        columns=(Column(title="signal"), *(column for column, *_ in columns)),
+        rows=tuple(rows),
+        protocol=protocol,
+        model=cache.model,
+    )

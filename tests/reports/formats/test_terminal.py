@@ -1,0 +1,64 @@
+"""A table in the terminal shows every cell's text with its marks, and takes no name for markup."""
+
+import io
+
+from rich.console import Console
+
+from exitbench.reports.formats.terminal import terminal_table
+from exitbench.reports.run_data.numbers import Number
+from exitbench.reports.tables.table import Cell, Column, Row, Table, label
+
+
+def printed(table: Table, width: int = 120) -> list[str]:
+    """The lines that a terminal of a given width shows, without colours."""
+    console = Console(file=io.StringIO(), width=width)
+    console.print(terminal_table(table))
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def small_table(*rows: Row) -> Table:
+    columns = (Column(title="Signal"), Column(title="layer 2", group="DIS", measure="dis", better="higher"))
+    return Table(name="small", title="On [red]SST-2", question="", topic="dis", columns=columns, rows=rows)
+
+
+def value(text: str, **marks: bool | str) -> Cell:
+    return Cell(text, (Number(float(text), text),), **marks)  # type: ignore[arg-type]
+
+
+def test_the_cells_stand_in_their_columns_with_their_marks() -> None:
+    lines = printed(
+        small_table(
+            Row((label("CAP"), value("81.5", best=True, tied=True, status="ok"))),
+            Row((label("[bold]mine[/bold]"), value("80.0", tied=True, status="ok"))),
+            Row((label("PABEE"), value("70.0", status="unmatched"))),
+            Row((label("NSP"), Cell("–", status="undefined", reason="no score yet"))),
+        )
+    )
+    words = [line.split() for line in lines]
+    assert ["On", "[red]SST-2"] in words
+    assert ["Signal", "layer", "2"] in words
+    assert ["DIS"] in words
+    assert ["CAP", "81.5*"] in words
+    assert ["[bold]mine[/bold]", "80.0*"] in words
+    assert ["PABEE", "70.0†"] in words
+    assert ["NSP", "–"] in words
+
+
+def test_a_rule_sets_bounds_apart_from_signals() -> None:
+    lines = printed(
+        small_table(
+            Row((label("CAP"), value("81.5"))),
+            Row((label("NSP"), value("80.5"))),
+            Row((label("Random"), value("50.0")), "bound"),
+        )
+    )
+    position = {line.split()[0]: number for number, line in enumerate(lines) if line.strip()}
+    assert position["NSP"] == position["CAP"] + 1
+    assert position["Random"] == position["NSP"] + 2
+
+
+def test_a_name_wider_than_the_terminal_is_folded_and_not_cut() -> None:
+    name = "signal-" + "x" * 60
+    lines = printed(small_table(Row((label(name), value("81.5")))), width=40)
+    assert "".join(line.split()[0] for line in lines if "x" in line) == name
