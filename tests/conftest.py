@@ -16,8 +16,8 @@ started: list[str] = []
 
 
 def note_start(event: str, details: tuple[Any, ...]) -> None:
-    """An audit hook: remember every program that ``subprocess`` starts, but for git, which a run asks in passing."""
-    if event == "subprocess.Popen" and (command := [str(word) for word in details[1]])[0] != "git":
+    """An audit hook: remember every program that ``subprocess`` starts, but for what a run record asks in passing."""
+    if event == "subprocess.Popen" and (command := [str(word) for word in details[1]])[0] not in ("git", "uname"):
         started.append(" ".join(command)[:80])
 
 
