@@ -1,10 +1,14 @@
 """The Python examples of the README and the docs run as they are printed."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+from packaging.requirements import Requirement
 
+import exitbench
 from exitbench.cache import synthetic_cache
 
 ROOT = Path(__file__).parent.parent
@@ -43,15 +47,55 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert (ROOT / ".ci" / "run").read_text().rstrip().endswith(command)
 
 
-def test_every_direct_dependency_is_pinned() -> None:
-    import tomllib
-
+def test_every_direct_dependency_is_pinned_to_a_version_it_allows() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    required = [
-        *project["dependencies"],
-        *(item for extra in project["optional-dependencies"].values() for item in extra),
-    ]
-    names = {re.split(r"[<>=\[ ]", item)[0] for item in required} - {"exitbench"}
-    pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
-    assert names <= pinned
-    assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
+    extras = project["optional-dependencies"].values()
+    required = [Requirement(text) for text in (*project["dependencies"], *(item for extra in extras for item in extra))]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    for requirement in required:
+        if requirement.name != "exitbench":
+            assert requirement.specifier.contains(pins[requirement.name]), requirement
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    newest = re.findall(r"^## \[(\d\S*)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[0]
+    assert newest == (citation["version"], citation["date-released"])
+    assert newest[0] == exitbench.__version__
+
+
+def test_the_changelog_has_the_usual_headings() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## (.*)$", changelog, flags=re.MULTILINE)
+    assert versions[0] == "[Unreleased]"
+    assert set(re.findall(r"^### (.*)$", changelog, flags=re.MULTILINE)) <= {
+        *("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"),
+    }
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]), ids=lambda page: page.name)
+def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_workflow_tests_every_python_that_is_declared() -> None:
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    declared = {
+        name.rsplit(" ", 1)[1] for name in classifiers if name.startswith("Programming Language :: Python :: 3.")
+    }
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())
+    assert set(workflow["jobs"]["tests"]["strategy"]["matrix"]["python"]) == declared
+
+
+@pytest.mark.parametrize(
+    "form", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml")), ids=lambda form: form.stem
+)
+def test_an_issue_form_has_what_github_asks_of_it(form: Path) -> None:
+    content = yaml.safe_load(form.read_text(encoding="utf-8"))
+    assert {"name", "description", "body"} <= content.keys()
+    ids = [field["id"] for field in content["body"]]
+    assert len(ids) == len(set(ids))
+    assert {field["type"] for field in content["body"]} <= {"input", "textarea", "checkboxes", "dropdown", "markdown"}
+    assert all(field["attributes"]["label"] for field in content["body"])
