@@ -1,7 +1,7 @@
 """Writing a cache: batches from any loop, in shards that are whole or absent, resumable after a kill.
 
 The manifest is rewritten after each shard and marked complete last, so a reader accepts the cache
-exactly when everything is in place. An interrupted write is taken up after its last whole shard and
+exactly when everything is there. An interrupted write is resumed after its last whole shard and
 ends in the same bytes as one that ran through.
 """
 
@@ -51,11 +51,11 @@ HEADS = "heads.safetensors"
 
 
 class CacheWarning(UserWarning):
-    """Something about the data that a user should know, said once."""
+    """Something about the data that a user should know, reported once."""
 
 
 class CacheWriter:
-    """A context manager that takes batches of any size and leaves a complete cache.
+    """A context manager that takes batches of any size and writes a complete cache.
 
     ``heads`` is (weight [layers, classes, width], bias [layers, classes]) or None. ``feature_dtype``
     None makes a compact cache: features may still be given, for the offset norms, but are not kept.
@@ -87,17 +87,8 @@ class CacheWriter:
         self._heads = None if heads is None else checked_heads(self.path, heads, task, model)
         width = model.width if self._heads is None else int(self._heads["weight"].shape[2])
         self._head_entry: FileEntry | None = None
-        defaults: dict[str, Any] = {
-            "command": "",
-            "versions": {},
-            "device": "cpu",
-            "dtype": "float32",
-            "seed": None,
-            "note": "",
-        }
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        metadata = {"started": started, **defaults, **(provenance or {})}
-        listed = {name: metadata.pop(name) for name in Provenance.__dataclass_fields__}
+        metadata = {"started": datetime.now(UTC).isoformat(timespec="seconds"), **(provenance or {})}
+        listed = {name: metadata.pop(name) for name in Provenance.__dataclass_fields__ if name in metadata}
         self._plan = Manifest(
             complete=False,
             task=task,
@@ -118,8 +109,6 @@ class CacheWriter:
         self._offsets: list[Tensor] | None = None
         self._next = 0
         self._warned = False
-
-    # -- life of the context manager -------------------------------------------------------------
 
     def __enter__(self) -> Self:
         if self.rank == 0:
@@ -148,7 +137,7 @@ class CacheWriter:
                 continue
             rows = range(number * self.shard_rows, min((number + 1) * self.shard_rows, total_rows))
             self._next = number
-            self._buffer = self._new_buffer(rows)
+            self._buffer = ShardBuffer(self._plan, rows)
             yield rows
             if number not in self._done:
                 missing = rows.stop - self._buffer.position
@@ -181,12 +170,10 @@ class CacheWriter:
                 if self._total is not None:
                     raise InputError(f"{self.path}: expected no more rows than were pending, found {len(batch)} more")
                 first = self._next * self.shard_rows
-                self._buffer = self._new_buffer(range(first, first + self.shard_rows))
+                self._buffer = ShardBuffer(self._plan, range(first, first + self.shard_rows))
             batch = self._buffer.take(batch)
             if self._buffer.full:
                 self._write_shard()
-
-    # -- starting and resuming -------------------------------------------------------------------
 
     def _start(self) -> None:
         path = self.path
@@ -208,13 +195,13 @@ class CacheWriter:
         if self._heads is not None:
             self._write_heads(earlier)
         refuse_other_collection(self.path, earlier, replace(self._plan, heads=self._head_entry))
-        kept = {"provenance": earlier.provenance, "extra_provenance": earlier.extra_provenance}
-        self._plan = replace(self._plan, heads=self._head_entry, **kept)  # type: ignore[arg-type]
+        unchanged = {"provenance": earlier.provenance, "extra_provenance": earlier.extra_provenance}
+        self._plan = replace(self._plan, heads=self._head_entry, **unchanged)  # type: ignore[arg-type]
         for record in [earlier, *self._rank_records()]:
             for entry in record.shards:
                 self._done[shard_number(entry.file)] = entry
-        own = earlier if self.rank == 0 else self._own_record()
-        self._rank_shards = {shard_number(entry.file): entry for entry in own.shards} if own else {}
+        rank_record = earlier if self.rank == 0 else self._rank_record()
+        self._rank_shards = {shard_number(entry.file): entry for entry in rank_record.shards} if rank_record else {}
         refuse_other_shards(self.path, self._done, self.shard_rows)
         while self._next in self._done:
             self._next += 1
@@ -228,11 +215,6 @@ class CacheWriter:
                 raise InputError(f"{self.path}: cannot resume: the heads differ from those of the earlier start")
             write_whole(target, [blocks])
         self._head_entry = FileEntry(HEADS, hashlib.sha256(blocks).hexdigest())
-
-    # -- shards ----------------------------------------------------------------------------------
-
-    def _new_buffer(self, rows: range) -> ShardBuffer:
-        return ShardBuffer(self._plan, rows)
 
     def _head_offsets(self, heads: dict[str, Tensor]) -> list[Tensor]:
         if self._offsets is None:
@@ -263,7 +245,7 @@ class CacheWriter:
         record = self._plan.with_shards(tuple(entries[k] for k in sorted(entries)), complete=complete)
         write_text(self._record_path(self.rank), record.to_json())
 
-    def _own_record(self) -> Manifest | None:
+    def _rank_record(self) -> Manifest | None:
         path = self._record_path(self.rank)
         return parse_manifest(path.read_bytes(), path) if path.exists() else None
 
@@ -272,8 +254,6 @@ class CacheWriter:
 
     def _rank_records(self) -> list[Manifest]:
         return [parse_manifest(path.read_bytes(), path) for path in self._rank_paths()]
-
-    # -- finishing -------------------------------------------------------------------------------
 
     def _finish(self) -> None:
         if self._buffer is not None and self._buffer.filled:
@@ -303,9 +283,9 @@ class CacheWriter:
         self._write_record(complete=True)
 
     def _refuse_repeated_ids(self) -> None:
-        parts: list[NDArray[np.int64]] = [
+        ids: list[NDArray[np.int64]] = [
             open_tensors(self.path, entry.file).tensor("ids").block().numpy() for entry in self._done.values()
         ]
-        values, counts = np.unique(np.concatenate(parts), return_counts=True)
+        values, counts = np.unique(np.concatenate(ids), return_counts=True)
         if counts.max() > 1:
             raise InputError(f"{self.path}: expected every id once, found id {values[counts > 1][0]} more than once")

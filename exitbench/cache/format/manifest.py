@@ -8,7 +8,7 @@ reads manifests only.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -69,12 +69,12 @@ class Provenance:
     """Where the numbers come from; fixed when a collection first starts."""
 
     started: str
-    command: str
-    versions: dict[str, str]
-    device: str
-    dtype: str
-    seed: int | None
-    note: str
+    command: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+    dtype: str = "float32"
+    seed: int | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
