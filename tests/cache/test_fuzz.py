@@ -61,11 +61,11 @@ def use(cache: Path) -> None:
             assert "\n" not in str(error)
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def key_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        yield from places(item, (*path, key))
+        yield from key_paths(item, (*path, key))
 
 
 def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
@@ -83,9 +83,9 @@ def test_any_value_anywhere_in_the_manifest(
 ) -> None:
     original = (pristine / MANIFEST).read_bytes()
     value = json.loads(original)
-    place = data.draw(st.sampled_from(list(places(value))))
+    key_path = data.draw(st.sampled_from(list(key_paths(value))))
     try:
-        (pristine / MANIFEST).write_text(json.dumps(put(value, place, new)))
+        (pristine / MANIFEST).write_text(json.dumps(put(value, key_path, new)))
         opened_files.clear()
         use(pristine)
         inside = pristine.resolve()
@@ -105,8 +105,8 @@ def test_any_value_anywhere_in_a_shard_header(pristine: Path, data: st.DataObjec
     original = path.read_bytes()
     length = int.from_bytes(original[:8], "little")
     header = json.loads(original[8 : 8 + length])
-    place = data.draw(st.sampled_from(list(places(header))))
-    text = json.dumps(put(header, place, new)).encode()
+    key_path = data.draw(st.sampled_from(list(key_paths(header))))
+    text = json.dumps(put(header, key_path, new)).encode()
     try:
         path.write_bytes(len(text).to_bytes(8, "little") + text + original[8 + length :])
         use(pristine)

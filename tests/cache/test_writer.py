@@ -127,13 +127,13 @@ def test_several_ranks_write_what_one_would(tmp_path: Path, ranks: int) -> None:
             add(target, data, slice(rows.start, rows.stop))
     # The ranks run one after another here, rank 0 last, so that each barrier is already met.
     opened = [writer(tmp_path / "many", data, rank=rank, ranks=ranks) for rank in range(ranks)]
-    for one in opened:
-        one.__enter__()
-    for one in reversed(opened):
-        for rows in one.pending(45):
-            assert (rows.start // 8) % ranks == one.rank
-            add(one, data, slice(rows.start, rows.stop))
-        one.__exit__(None, None, None)
+    for rank_writer in opened:
+        rank_writer.__enter__()
+    for rank_writer in reversed(opened):
+        for rows in rank_writer.pending(45):
+            assert (rows.start // 8) % ranks == rank_writer.rank
+            add(rank_writer, data, slice(rows.start, rows.stop))
+        rank_writer.__exit__(None, None, None)
     assert content(tmp_path / "one") == content(tmp_path / "many")
 
 
@@ -142,11 +142,11 @@ def test_ranks_that_were_killed_resume_with_another_number_of_ranks(tmp_path: Pa
     with writer(tmp_path / "one", data) as target:
         add(target, data, slice(0, 45))
     opened = [writer(tmp_path / "many", data, rank=rank, ranks=2) for rank in range(2)]
-    for one in opened:
-        one.__enter__()
-    for one in opened:
-        rows = next(iter(one.pending(45)))
-        add(one, data, slice(rows.start, rows.stop))
+    for rank_writer in opened:
+        rank_writer.__enter__()
+    for rank_writer in opened:
+        rows = next(iter(rank_writer.pending(45)))
+        add(rank_writer, data, slice(rows.start, rows.stop))
     with writer(tmp_path / "many", data) as target:
         assert target.rows_done == 16
         for rows in target.pending(45):

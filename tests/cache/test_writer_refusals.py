@@ -158,11 +158,11 @@ def test_a_plan_that_cannot_be_a_cache_is_refused_at_once(
 
 def test_rounding_float64_is_said_once(tmp_path: Path) -> None:
     data = {name: part.astype(np.float64) if part.dtype == np.float32 else part for name, part in arrays(20).items()}
-    with warnings.catch_warnings(record=True) as said, writer(tmp_path / "a", data) as target:
+    with warnings.catch_warnings(record=True) as caught, writer(tmp_path / "a", data) as target:
         warnings.simplefilter("always")
         add(target, data, slice(0, 10))
         add(target, data, slice(10, 20))
-    assert [str(item.message) for item in said if item.category is CacheWarning] == [
+    assert [str(item.message) for item in caught if item.category is CacheWarning] == [
         "float64 values were rounded to float32"
     ]
 

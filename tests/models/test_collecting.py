@@ -66,7 +66,7 @@ def test_the_cache_holds_what_the_network_says_one_row_at_a_time(
 
 def test_the_hash_of_the_data_tells_every_change_of_it() -> None:
     same = {"types": [[0, 0], [0]], "labels": torch.tensor([0, 1]), "pad_id": 1, "cut": 0}
-    told = [
+    splits = [
         Tokens(**{"ids": [[5, 6], [7]], **same, **change})
         for change in (
             {},
@@ -78,8 +78,8 @@ def test_the_hash_of_the_data_tells_every_change_of_it() -> None:
             {"labels": torch.tensor([1, 0])},
         )
     ]
-    assert len({data_sha256(one) for one in told}) == len(told)
-    assert data_sha256(told[0]) == data_sha256(Tokens(**{"ids": ((5, 6), (7,)), **same}))
+    assert len({data_sha256(split) for split in splits}) == len(splits)
+    assert data_sha256(splits[0]) == data_sha256(Tokens(**{"ids": ((5, 6), (7,)), **same}))
 
 
 def test_a_stopped_collection_does_not_go_on_with_other_data(exits: Path, reviews: Path, tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_the_manifest_says_where_the_cache_comes_from(exits: Path, reviews: Path
     source = manifest.provenance
     assert (source.command, source.note, source.device, source.dtype) == ("c", "n", "cpu", "float32")
     assert {"torch", "transformers"} <= source.versions.keys()
-    facts = dict(manifest.extra_provenance)
-    assert re.fullmatch("[0-9a-f]{64}", str(facts.pop("data_sha256")))
-    assert facts == {"batch_size": 7, "max_length": 128, "texts_cut": 0}
+    metadata = dict(manifest.extra_provenance)
+    assert re.fullmatch("[0-9a-f]{64}", str(metadata.pop("data_sha256")))
+    assert metadata == {"batch_size": 7, "max_length": 128, "texts_cut": 0}
     assert verify(tmp_path / "cache") == []
 
 
@@ -162,14 +162,14 @@ def test_two_processes_write_the_rows_of_one_in_the_same_order(exits: Path, revi
     done = two_processes(*words, "--shard-rows", "20", "--batch-size", "7")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("complete") == 1
-    one, two = collected(exits, reviews, tmp_path / "one"), Cache(tmp_path / "two")
+    single, double = collected(exits, reviews, tmp_path / "one"), Cache(tmp_path / "two")
     assert verify(tmp_path / "two") == []
-    assert one.ids.tolist() == two.ids.tolist()
-    assert one.labels.tolist() == two.labels.tolist()
-    assert [shard.rows for shard in two.manifest.shards] == [20, 20, 13]
+    assert single.ids.tolist() == double.ids.tolist()
+    assert single.labels.tolist() == double.labels.tolist()
+    assert [shard.rows for shard in double.manifest.shards] == [20, 20, 13]
     for m in range(1, 5):
-        torch.testing.assert_close(one.logits(m), two.logits(m), atol=1e-6, rtol=0)
-        torch.testing.assert_close(one.features(m), two.features(m), atol=1e-3, rtol=0)
+        torch.testing.assert_close(single.logits(m), double.logits(m), atol=1e-6, rtol=0)
+        torch.testing.assert_close(single.features(m), double.features(m), atol=1e-3, rtol=0)
 
 
 def test_wrong_features_are_refused(exits: Path, reviews: Path, tmp_path: Path) -> None:
@@ -230,9 +230,10 @@ def test_the_verb_counts_texts_that_were_cut_once(
 def test_a_model_for_other_classes_is_refused(exits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n")
     assert verb("--model", exits, "--task", "rte", "--data-dir", tmp_path, "--out", tmp_path / "cache") == 2
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert (
-        "expected a model for the classes entailment, not_entailment of rte, found one for negative, positive" in said
+        "expected a model for the classes entailment, not_entailment of rte, found one for negative, positive"
+        in printed
     )
     assert not (tmp_path / "cache").exists()
 
@@ -257,12 +258,12 @@ def test_the_programs_of_the_document_run_and_leave_a_good_cache(
     title: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
         exec(compile(program, title, "exec"), {"__name__": "document"})
     (cache,) = [path for path in tmp_path.iterdir() if (path / "manifest.json").exists()]
     assert verify(cache) == []
-    assert said.getvalue().splitlines()[-1] == f"{Cache(cache).rows} rows, {Cache(cache).layers} layers"
+    assert printed.getvalue().splitlines()[-1] == f"{Cache(cache).rows} rows, {Cache(cache).layers} layers"
 
 
 def test_the_document_shows_both_ways() -> None:

@@ -143,14 +143,14 @@ def test_exits_and_answers_equal_the_replay_of_a_cache(text: str, source: Collec
         seen |= set(exits.tolist())
         for batch_size in (1, 5, 32):
             live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
-            assert [one.id for one in live] == list(range(ROWS))
+            assert [answer.id for answer in live] == list(range(ROWS))
             where = f"{text} at {threshold}, batches of {batch_size}"
-            assert np.array_equal(np.array([one.exit_layer for one in live])[decided], exits[decided]), where
-            answers = np.array([one.class_index for one in live])
+            assert np.array_equal(np.array([answer.exit_layer for answer in live])[decided], exits[decided]), where
+            answers = np.array([answer.class_index for answer in live])
             assert np.array_equal(answers[decided], predictions[exits - 1, np.arange(ROWS)][decided]), where
             for row in np.flatnonzero(decided & (exits < cache.layers)):
                 assert live[row].score == pytest.approx(scores[exits[row] - 1, row], abs=NOISE), where
-            assert all(one.score is None for one in live if one.exit_layer == cache.layers)
+            assert all(answer.score is None for answer in live if answer.exit_layer == cache.layers)
     assert len(seen) >= 2, "the thresholds tried say too little"
 
 
@@ -164,7 +164,7 @@ def test_every_family_drops_samples_and_keeps_the_exits_of_its_replay(family: st
     live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=32)
     decided = source.decided
     assert len(set(exits.tolist())) > 1
-    assert np.array_equal(np.array([one.exit_layer for one in live])[decided], exits[decided])
+    assert np.array_equal(np.array([answer.exit_layer for answer in live])[decided], exits[decided])
 
 
 @pytest.mark.parametrize("batch_size", [1, 8])
@@ -184,7 +184,7 @@ def test_a_layer_runs_only_for_the_samples_that_are_still_there(source: Collecte
     finally:
         for hook in hooks:
             hook.remove()
-    assert ran == [sum(one.exit_layer >= m for one in live) for m in range(1, source.model.depth + 1)]
+    assert ran == [sum(answer.exit_layer >= m for answer in live) for m in range(1, source.model.depth + 1)]
     assert ran[-1] < ROWS
 
 
@@ -210,17 +210,17 @@ class Stranger(ExitSignal):
 def test_a_signal_nobody_knows_runs_live_with_its_memory_in_step(source: Collected) -> None:
     tokens, model = source.tokens, source.model
     never = EarlyExitClassifier(model, Stranger(), math.inf).answers(tokens)
-    assert {one.exit_layer for one in never} == {model.depth}
+    assert {answer.exit_layer for answer in never} == {model.depth}
     sizes = EarlyExitClassifier(model, Stranger(), -math.inf).answers(tokens)
-    assert {one.exit_layer for one in sizes} == {1}
-    ordered = np.sort([one.score for one in sizes if one.score is not None])
+    assert {answer.exit_layer for answer in sizes} == {1}
+    ordered = np.sort([answer.score for answer in sizes if answer.score is not None])
     middle = int(np.diff(ordered).argmax())
     threshold = float(ordered[middle : middle + 2].mean())
     for batch_size in (1, 32):
         live = EarlyExitClassifier(model, Stranger(), threshold).answers(tokens, batch_size=batch_size)
-        leaves = [1 if one.score is not None and one.score > threshold else 2 for one in sizes]
-        assert [one.exit_layer for one in live] == leaves
-        assert set(leaves) == {1, 2}
+        exits_expected = [1 if answer.score is not None and answer.score > threshold else 2 for answer in sizes]
+        assert [answer.exit_layer for answer in live] == exits_expected
+        assert set(exits_expected) == {1, 2}
 
 
 def test_ids_reach_the_signal_whatever_the_order_of_batches(source: Collected) -> None:
@@ -228,7 +228,7 @@ def test_ids_reach_the_signal_whatever_the_order_of_batches(source: Collected) -
     words = texts(20)
     whole = live.predict(words, batch_size=7)
     parts = live.predict(words[:9], batch_size=2) + live.predict(words[9:], batch_size=4, first_id=9)
-    assert [(one.id, one.exit_layer) for one in whole] == [(one.id, one.exit_layer) for one in parts]
+    assert [(answer.id, answer.exit_layer) for answer in whole] == [(answer.id, answer.exit_layer) for answer in parts]
 
 
 def test_several_threads_get_the_answers_of_one(source: Collected) -> None:
@@ -238,9 +238,10 @@ def test_several_threads_get_the_answers_of_one(source: Collected) -> None:
     alone = [live.predict(part, batch_size=4) for part in parts]
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda part: live.predict(part, batch_size=4), parts))
-    for one, other in zip(alone, together, strict=True):
-        assert [dataclasses.replace(a, score=None) for a in one] == [dataclasses.replace(a, score=None) for a in other]
-        assert [a.score for a in one] == pytest.approx([a.score for a in other], abs=NOISE, nan_ok=True)
+    for expected, concurrent in zip(alone, together, strict=True):
+        for answer, other in zip(expected, concurrent, strict=True):
+            assert dataclasses.replace(answer, score=None) == dataclasses.replace(other, score=None)
+            assert answer.score == pytest.approx(other.score, abs=NOISE, nan_ok=True)
 
 
 def test_warming_up_runs_every_layer_though_the_threshold_would_leave_at_once(source: Collected) -> None:
@@ -254,7 +255,7 @@ def test_warming_up_runs_every_layer_though_the_threshold_would_leave_at_once(so
     finally:
         hook.remove()
     assert seen == [(3, source.model.config.max_length)]
-    assert {one.exit_layer for one in live.predict(texts(5))} == {1}
+    assert {answer.exit_layer for answer in live.predict(texts(5))} == {1}
 
 
 def test_a_model_from_disk_answers_like_the_one_in_memory(source: Collected, tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_a_model_from_disk_answers_like_the_one_in_memory(source: Collected, tmp
 def test_nothing_passes_the_unreachable_threshold(text: str, source: Collected) -> None:
     signal = ready(text, source.cache)
     live = EarlyExitClassifier(source.model, signal, unreachable_threshold(signal))
-    assert {one.exit_layer for one in live.predict(texts(6))} == {source.model.depth}
+    assert {answer.exit_layer for answer in live.predict(texts(6))} == {source.model.depth}
 
 
 @pytest.mark.parametrize(

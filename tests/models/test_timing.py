@@ -37,9 +37,9 @@ def test_contenders_take_turns_and_every_place_is_taken_equally_often() -> None:
     contenders = {name: (lambda name=name: order.append(name)) for name in "abc"}
     interleaved(contenders, rounds=6)
     rounds = [order[at : at + 3] for at in range(0, 18, 3)]
-    assert all(sorted(one) == ["a", "b", "c"] for one in rounds)
-    for place in range(3):
-        assert Counter(one[place] for one in rounds) == {"a": 2, "b": 2, "c": 2}
+    assert all(sorted(entry) == ["a", "b", "c"] for entry in rounds)
+    for position in range(3):
+        assert Counter(entry[position] for entry in rounds) == {"a": 2, "b": 2, "c": 2}
 
 
 def test_the_clock_is_read_around_each_call() -> None:
@@ -57,28 +57,28 @@ def test_the_clock_is_read_around_each_call() -> None:
 
 def test_a_machine_that_slows_down_moves_no_overhead() -> None:
     plain = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
-    found = {one.name: one for one in summary({PLAIN: plain, "cap": 1.1 * plain})}
-    assert found["cap"].overhead.value == pytest.approx(10)
-    assert found["cap"].overhead.low == pytest.approx(10)
-    assert found["cap"].overhead.high == pytest.approx(10)
-    assert found["cap"].seconds.value == pytest.approx(8.8)
-    assert found[PLAIN].overhead.value == 0
+    measured = {entry.name: entry for entry in summary({PLAIN: plain, "cap": 1.1 * plain})}
+    assert measured["cap"].overhead.value == pytest.approx(10)
+    assert measured["cap"].overhead.low == pytest.approx(10)
+    assert measured["cap"].overhead.high == pytest.approx(10)
+    assert measured["cap"].seconds.value == pytest.approx(8.8)
+    assert measured[PLAIN].overhead.value == 0
 
 
 @pytest.mark.parametrize("rounds", [6, 9, 15, 21, 40])
 def test_the_interval_of_a_median_holds_what_it_promises_and_not_much_more(rounds: int) -> None:
-    found = median_interval(np.arange(1.0, rounds + 1))
-    assert found.value == (rounds + 1) / 2
-    assert found.low + found.high == rounds + 1
+    measured = median_interval(np.arange(1.0, rounds + 1))
+    assert measured.value == (rounds + 1) / 2
+    assert measured.low + measured.high == rounds + 1
     # The true median lies below value number k with probability P(Binomial(n, 1/2) < k).
-    k = int(found.low)
+    k = int(measured.low)
     assert 2 * binom.cdf(k - 1, rounds, 0.5) <= 0.05
     assert 2 * binom.cdf(k, rounds, 0.5) > 0.05
 
 
 def test_few_rounds_give_the_whole_range() -> None:
-    found = median_interval(np.array([3.0, 1.0, 2.0]))
-    assert (found.low, found.value, found.high) == (1.0, 2.0, 3.0)
+    measured = median_interval(np.array([3.0, 1.0, 2.0]))
+    assert (measured.low, measured.value, measured.high) == (1.0, 2.0, 3.0)
 
 
 def test_every_signal_is_timed_on_every_layer_beside_the_plain_network() -> None:
@@ -89,10 +89,10 @@ def test_every_signal_is_timed_on_every_layer_beside_the_plain_network() -> None
     for layer in model.backbone.encoder.layer:
         layer.register_forward_pre_hook(lambda module, inputs: layers.append(len(inputs[0])))
     rounds = 4
-    found = time_signals(model, signals, random_batch(model, 2, 20), rounds=rounds)
-    assert [one.name for one in found] == [PLAIN, "deebert", "pabee", "cap[alpha=0.1]"]
-    assert all(0 < one.seconds.low <= one.seconds.value <= one.seconds.high for one in found)
-    assert len(layers) == len(found) * (rounds + 1) * model.depth
+    measured = time_signals(model, signals, random_batch(model, 2, 20), rounds=rounds)
+    assert [entry.name for entry in measured] == [PLAIN, "deebert", "pabee", "cap[alpha=0.1]"]
+    assert all(0 < entry.seconds.low <= entry.seconds.value <= entry.seconds.high for entry in measured)
+    assert len(layers) == len(measured) * (rounds + 1) * model.depth
     assert set(layers) == {2}
 
 
@@ -143,9 +143,9 @@ def test_the_speed_up_by_the_clock_is_taken_over_the_same_batches() -> None:
     ids = random_batch(model, 7, 9).input_ids.tolist()
     tokens = Tokens(ids, None, None, 0, 0)
     now = itertools.count()
-    leave_at_once = EarlyExitClassifier(model, signal, float("inf"))
-    found = measured_speed_up(leave_at_once, tokens, batch_size=3, clock=lambda: float(next(now)))
-    assert found.by_layers == 3.0
+    exits_at_once = EarlyExitClassifier(model, signal, float("inf"))
+    measured = measured_speed_up(exits_at_once, tokens, batch_size=3, clock=lambda: float(next(now)))
+    assert measured.by_layers == 3.0
     # Three batches, one tick each on either side.
-    assert (found.plain_seconds, found.live_seconds, found.by_clock) == (3.0, 3.0, 1.0)
+    assert (measured.plain_seconds, measured.live_seconds, measured.by_clock) == (3.0, 3.0, 1.0)
     assert measured_speed_up(EarlyExitClassifier(model, signal, -1.0), tokens, batch_size=7).by_layers == 1.0

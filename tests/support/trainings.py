@@ -39,9 +39,9 @@ def weights(folder: Path) -> dict[str, Tensor]:
 
 
 def assert_same_weights(first: Path, second: Path) -> None:
-    one, two = weights(first), weights(second)
-    assert one.keys() == two.keys()
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    first_weights, second_weights = weights(first), weights(second)
+    assert first_weights.keys() == second_weights.keys()
+    assert all(torch.equal(first_weights[name], second_weights[name]) for name in first_weights)
 
 
 def plain_loop(encoder: Path, reviews: Path, options: TrainingOptions, ranks: int) -> MultiExitModel:
@@ -84,11 +84,11 @@ def plain_loop(encoder: Path, reviews: Path, options: TrainingOptions, ranks: in
     return model.eval()
 
 
-def assert_close_weights(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def assert_close_weights(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     for name, value in expected.items():
         # Attention does not change when all keys move together, so the true gradient of a key's bias
         # is zero and Adam makes steps of its rounding noise.
         if not name.endswith("key.bias"):
             torch.testing.assert_close(
-                found[name], value, atol=1e-5, rtol=1e-3, msg=lambda text, n=name: f"{n}: {text}"
+                actual[name], value, atol=1e-5, rtol=1e-3, msg=lambda text, n=name: f"{n}: {text}"
             )

@@ -59,26 +59,26 @@ def test_glue_files_are_read_by_header_in_glues_class_order(tmp_path: Path, task
 @pytest.mark.parametrize("task", FORMATS)
 def test_the_hub_gives_the_same_examples(tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _, _, texts, pairs, labels = GLUE[task]
-    known = FORMATS[task]
+    task_format = FORMATS[task]
     # A real dataset made here in the hub's layout; only the download is replaced.
     columns: dict[str, list[object]] = {
-        known.hub_text: list(texts),
+        task_format.hub_text: list(texts),
         "label": list(labels),
         "idx": list(range(len(texts))),
     }
-    if known.hub_text_pair:
-        columns[known.hub_text_pair] = list(pairs or [])
-    asked: list[tuple[str, str, str]] = []
+    if task_format.hub_text_pair:
+        columns[task_format.hub_text_pair] = list(pairs or [])
+    requests: list[tuple[str, str, str]] = []
 
     def download(dataset: str, name: str, split: str) -> datasets.Dataset:
-        asked.append((dataset, name, split))
+        requests.append((dataset, name, split))
         return datasets.Dataset.from_dict(columns)
 
     monkeypatch.setattr(datasets, "load_dataset", download)
     assert load_examples(task, "dev", None) == Examples(texts, pairs, labels, TASKS[task].classes)
     load_examples(task, "train", None)
     dev = "validation_matched" if task == "mnli" else "validation"
-    assert asked == [("nyu-mll/glue", task, dev), ("nyu-mll/glue", task, "train")]
+    assert requests == [("nyu-mll/glue", task, dev), ("nyu-mll/glue", task, "train")]
 
 
 def test_a_hub_out_of_reach_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_samples_that_stay_are_untouched_when_others_leave(name: str) -> None:
 def test_families_without_token_types_ignore_them(name: str) -> None:
     ids, mask, types = token_batch()
     backbone = tiny_backbone(name)
-    with_types, without = (layer_by_layer(backbone, ids, mask, given)[-1] for given in (types, None))
+    with_types, without = (layer_by_layer(backbone, ids, mask, token_types)[-1] for token_types in (types, None))
     assert torch.equal(with_types, without)
 
 

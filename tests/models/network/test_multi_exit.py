@@ -154,11 +154,11 @@ def test_new_heads_are_a_function_of_the_seed(tmp_path: Path) -> None:
 def test_first_token_poolers_start_from_the_encoders_own(tmp_path: Path, family: str) -> None:
     save_backbone(tmp_path / "encoder", family)
     stored = load_file(tmp_path / "encoder" / "model.safetensors")
-    own = next(value for key, value in stored.items() if key.endswith(("pooler.dense.weight", "pooler.weight")))
+    weights = next(value for key, value in stored.items() if key.endswith(("pooler.dense.weight", "pooler.weight")))
     first = MultiExitModel.from_backbone(tmp_path / "encoder", MultiExitConfig(CLASSES, "first", "per-layer"))
     mean = MultiExitModel.from_backbone(tmp_path / "encoder", MultiExitConfig(CLASSES, "mean", "per-layer"))
-    assert all(torch.equal(pooler.weight, own) for pooler in first.poolers)
-    assert not any(torch.equal(pooler.weight, own) for pooler in mean.poolers)
+    assert all(torch.equal(pooler.weight, weights) for pooler in first.poolers)
+    assert not any(torch.equal(pooler.weight, weights) for pooler in mean.poolers)
     assert not any("pooler.dense" in key for key in first.exit_state())
 
 

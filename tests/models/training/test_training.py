@@ -184,9 +184,9 @@ def test_the_bar_shows_count_loss_and_time_left_in_a_terminal(
         bar.advance(note="loss 0.1234")
         bar.advance()
         bar.print_line("epoch 1/1: [a line]")
-    said = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
-    assert "epoch 1/1: [a line]" in said
-    assert re.search(r"training.* 6/10 .*loss 0\.1234.*:", said)
+    printed = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert "epoch 1/1: [a line]" in printed
+    assert re.search(r"training.* 6/10 .*loss 0\.1234.*:", printed)
 
 
 def test_without_a_terminal_only_lines_that_stay_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,11 +239,11 @@ def test_the_verb_trains_and_says_what_it_did(
     words = ["train", "--model", encoder, "--task", "sst2", "--data-dir", reviews, "--out", tmp_path / "model"]
     more = ["--epochs", "1", "--max-train-rows", "40", "--max-dev-rows", "20", "--max-length", "6"]
     assert verb(*words, *more) == 0
-    said = capsys.readouterr()
-    assert said.out == f"{tmp_path / 'model'}: complete\n"
-    assert "of 40 texts of train are longer than 6 tokens and were cut" in said.err
-    assert "of 20 texts of dev are longer than 6 tokens and were cut" in said.err
-    assert "epoch 1/1: loss" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == f"{tmp_path / 'model'}: complete\n"
+    assert "of 40 texts of train are longer than 6 tokens and were cut" in printed.err
+    assert "of 20 texts of dev are longer than 6 tokens and were cut" in printed.err
+    assert "epoch 1/1: loss" in printed.err
     config = MultiExitModel.from_pretrained(tmp_path / "model").config
     assert config == MultiExitConfig(("negative", "positive"), "first", "shared", "sst2", 6)
     assert verb(*words, *more, "--resume") == 0

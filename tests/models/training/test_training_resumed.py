@@ -50,15 +50,15 @@ def test_a_training_stopped_at_any_step_ends_in_the_same_weights(
     assert not out.exists()
     assert latest_checkpoint(out) == checkpoints_of(out) / f"step-{at:08d}"
     assert signal.getsignal(signal.SIGINT) is before
-    said: list[str] = []
-    resumed = new_training(encoder, reviews, out, report=said.append).run(resume=True)
-    assert said == [f"resuming after step {at} of 16"]
+    printed: list[str] = []
+    resumed = new_training(encoder, reviews, out, report=printed.append).run(resume=True)
+    assert printed == [f"resuming after step {at} of 16"]
     assert resumed.finished
     assert_same_weights(out, uninterrupted)
     whole, parts = (json.loads((folder / "training.json").read_text()) for folder in (uninterrupted, out))
-    for one, two in zip(whole["history"], parts["history"], strict=True):
-        assert one["scores"] == two["scores"]
-        assert one["loss"] == pytest.approx(two["loss"])
+    for entry, two in zip(whole["history"], parts["history"], strict=True):
+        assert entry["scores"] == two["scores"]
+        assert entry["loss"] == pytest.approx(two["loss"])
 
 
 KILLED = """
@@ -147,7 +147,7 @@ def test_a_damaged_checkpoint_is_one_clear_line(encoder: Path, reviews: Path, tm
 
 
 def test_resuming_nothing_starts_from_the_beginning_and_says_so(encoder: Path, reviews: Path, tmp_path: Path) -> None:
-    said: list[str] = []
+    printed: list[str] = []
     options = TrainingOptions(epochs=1, batch_size=120)
-    assert new_training(encoder, reviews, tmp_path / "model", options, report=said.append).run(resume=True).finished
-    assert said == [f"no checkpoint in {tmp_path / 'model.training'}: starting from the beginning"]
+    assert new_training(encoder, reviews, tmp_path / "model", options, report=printed.append).run(resume=True).finished
+    assert printed == [f"no checkpoint in {tmp_path / 'model.training'}: starting from the beginning"]
