@@ -22,7 +22,7 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.errors import InputError
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
 
 NOISE = 1e-9
 """Numbers closer than this are the same: two ways of adding up the same samples."""
@@ -101,7 +101,7 @@ class Comparison:
 
 def compare_runs(path_a: Path, path_b: Path) -> Comparison:
     """Compare two runs; raises InputError when they share no cache or a shared cache differs in its hash."""
-    a, b = Run(path_a), Run(path_b)
+    a, b = FinishedRun(path_a), FinishedRun(path_b)
     shared = shared_caches(a, b)
     entries = list(shared_entries(a, b))
     if not entries:
@@ -117,12 +117,17 @@ def compare_runs(path_a: Path, path_b: Path) -> Comparison:
             else:
                 moved.append(found)
     return Comparison(
-        path_a.name, path_b.name, tuple(adjusted(paired)), tuple(moved), same,
-        tuple(only_in(a, b, {first for first, _ in entries})), tuple(only_in(b, a, {second for _, second in entries})),
-    )  # fmt: skip
+        run_a=path_a.name,
+        run_b=path_b.name,
+        paired=tuple(adjusted(paired)),
+        moved=tuple(moved),
+        same=same,
+        only_a=tuple(only_in(a, b, {first for first, _ in entries})),
+        only_b=tuple(only_in(b, a, {second for _, second in entries})),
+    )
 
 
-def shared_caches(a: Run, b: Run) -> list[CacheFacts]:
+def shared_caches(a: FinishedRun, b: FinishedRun) -> list[CacheMetadata]:
     """The caches that both runs are over; each must be the same to the byte."""
     known = b.record["caches"]
     shared = [cache for cache in a.caches if cache.name in known]
@@ -138,7 +143,7 @@ def shared_caches(a: Run, b: Run) -> list[CacheFacts]:
     return shared
 
 
-def shared_entries(a: Run, b: Run) -> Iterator[tuple[Entry, Entry]]:
+def shared_entries(a: FinishedRun, b: FinishedRun) -> Iterator[tuple[SuiteEntry, SuiteEntry]]:
     """Entries that belong together: the same signal and parameters, else the only two left of one signal."""
     known = {(entry.signal, entry.parameters): entry for entry in b.entries}
     ours = {(entry.signal, entry.parameters) for entry in a.entries}
@@ -152,14 +157,14 @@ def shared_entries(a: Run, b: Run) -> Iterator[tuple[Entry, Entry]]:
             yield entry, left_b[0]
 
 
-def only_in(run: Run, other: Run, entries: set[Entry]) -> list[str]:
+def only_in(run: FinishedRun, other: FinishedRun, entries: set[SuiteEntry]) -> list[str]:
     """What the other run has nothing to compare with, in words."""
     found = [f"cache {cache.name}" for cache in run.caches if cache.name not in other.record["caches"]]
     found += [f"signal {entry.text}" for entry in run.entries if entry not in entries]
     return found + [f"protocol {one}" for one in run.protocols if one not in other.protocols]
 
 
-def samples_by_reading(run: Run) -> dict[tuple[Any, ...], pd.DataFrame]:
+def samples_by_reading(run: FinishedRun) -> dict[tuple[Any, ...], pd.DataFrame]:
     """``samples.parquet`` by cache, protocol, signal, parameters and reading, rows in the order of their ids."""
     columns = ["cache", "protocol", "signal", "parameters", "operating_point"]
     frame = run.files.table("samples")
@@ -167,7 +172,11 @@ def samples_by_reading(run: Run) -> dict[tuple[Any, ...], pd.DataFrame]:
 
 
 def paired_readings(
-    a: Run, b: Run, caches: list[CacheFacts], protocols: list[str], entries: list[tuple[Entry, Entry]]
+    a: FinishedRun,
+    b: FinishedRun,
+    caches: list[CacheMetadata],
+    protocols: list[str],
+    entries: list[tuple[SuiteEntry, SuiteEntry]],
 ) -> Iterator[Paired]:
     """Every reading that both runs have samples of."""
     samples_a, samples_b = samples_by_reading(a), samples_by_reading(b)
@@ -192,10 +201,19 @@ def paired(place: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b:
     only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
     earlier_a, earlier_b = int((exit_a < exit_b).sum()), int((exit_b < exit_a).sum())
     return Paired(
-        *place, len(a), 100 * float(right_a.mean()), 100 * float(right_b.mean()), depth / float(exit_a.mean()),
-        depth / float(exit_b.mean()), only_a, only_b, earlier_a, earlier_b, sign_test(only_a, only_b),
+        *place,
+        len(a),
+        100 * float(right_a.mean()),
+        100 * float(right_b.mean()),
+        depth / float(exit_a.mean()),
+        depth / float(exit_b.mean()),
+        only_a,
+        only_b,
+        earlier_a,
+        earlier_b,
+        sign_test(only_a, only_b),
         sign_test(earlier_a, earlier_b),
-    )  # fmt: skip
+    )
 
 
 def sign_test(first: int, second: int) -> float:
@@ -217,7 +235,12 @@ def adjusted(paired: list[Paired]) -> list[Paired]:
 
 
 def other_numbers(
-    a: Run, b: Run, caches: list[CacheFacts], protocols: list[str], first: Entry, second: Entry
+    a: FinishedRun,
+    b: FinishedRun,
+    caches: list[CacheMetadata],
+    protocols: list[str],
+    first: SuiteEntry,
+    second: SuiteEntry,
 ) -> Iterator[Moved | None]:
     """Numbers of one entry that no samples are kept of: None for each that is the same, :class:`Moved` otherwise."""
     names = {cache.name for cache in caches}
@@ -225,14 +248,17 @@ def other_numbers(
         (one.signal, one.parameters) for one in b.entries
     }  # an area is over the costs that all signals of its own run reach
 
-    def of(run: Run, entry: Entry) -> dict[tuple[Any, ...], Row]:
+    def of(run: FinishedRun, entry: SuiteEntry) -> dict[tuple[Any, ...], Row]:
         return {
             (row.cache, row.protocol, row.operating_point, row.layer, row.decisions, row.measure): row
             for row in run.rows.values()
-            if (row.signal, row.parameters) == (entry.signal, entry.parameters) and row.cache in names
-            and row.protocol in protocols and row.signal not in BOUNDS and is_unpaired(row)
+            if (row.signal, row.parameters) == (entry.signal, entry.parameters)
+            and row.cache in names
+            and row.protocol in protocols
+            and row.signal not in BOUNDS
+            and is_unpaired(row)
             and (row.measure != "area" or comparable_areas)
-        }  # fmt: skip
+        }
 
     rows_a, rows_b = of(a, first), of(b, second)
     for key in dict.fromkeys((*rows_a, *rows_b)):
@@ -241,7 +267,18 @@ def other_numbers(
             yield None
         else:
             cache, protocol, point, layer, decisions, measure = key
-            yield Moved(cache, protocol, first.text, second.text, point, layer, decisions, measure, x, y)
+            yield Moved(
+                cache=cache,
+                protocol=protocol,
+                signal_a=first.text,
+                signal_b=second.text,
+                point=point,
+                layer=layer,
+                decisions=decisions,
+                measure=measure,
+                a=x,
+                b=y,
+            )
 
 
 def is_unpaired(row: Row) -> bool:

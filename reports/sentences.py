@@ -23,10 +23,10 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
 
 
-def named(name: str) -> str:
+def short_name(name: str) -> str:
     """A name inside a sentence: not too long, and set apart where it runs from right to left.
 
-    >>> named("CAP"), len(named("x" * 300))
+    >>> short_name("CAP"), len(short_name("x" * 300))
     ('CAP', 60)
     """
     short = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

@@ -15,17 +15,17 @@ from exitbench.atomic_files import whole_folder, write_text
 from exitbench.progress import ProgressBar
 from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.findings.findings import findings
-from exitbench.reports.formats.csv import csv_text
-from exitbench.reports.formats.latex import latex
-from exitbench.reports.formats.markdown import markdown
+from exitbench.reports.formats.csv import csv_table
+from exitbench.reports.formats.latex import latex_table
+from exitbench.reports.formats.markdown import markdown_table
 from exitbench.reports.page.page import Page
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.table import Table
 from exitbench.workers import Failure, Workers
 
 PAGE, FINDINGS = "report.html", "findings.md"
 TABLES, FIGURES, UNFINISHED = "tables", "figures", ".views"
-SPELLINGS = {"csv": csv_text, "md": markdown, "tex": latex}
+SPELLINGS = {"csv": csv_table, "md": markdown_table, "tex": latex_table}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FigureUnit:
         draw(self.run_dir, self.name, self.folder)
 
 
-def write_views(run: Run, workers: Workers | None = None) -> None:
+def write_views(run: FinishedRun, workers: Workers | None = None) -> None:
     """Write ``tables/``, ``figures/`` and ``report.html`` into a run's folder, in place of what was there.
 
     While ``workers`` draw the figures, this process makes everything else. A run that compares CAP with energy and
@@ -64,7 +64,7 @@ def write_views(run: Run, workers: Workers | None = None) -> None:
     page.write(run.path / PAGE)
 
 
-def write_findings(run: Run) -> None:
+def write_findings(run: FinishedRun) -> None:
     """Write the findings, or take away old ones where the run has none."""
     text = findings(run)
     if text is None:
@@ -82,7 +82,7 @@ def write_tables(tables: list[Table], folder: Path) -> None:
 
 
 @contextmanager
-def figures_drawn(run: Run, workers: Workers) -> Iterator[list[Failure]]:
+def figures_drawn(run: FinishedRun, workers: Workers) -> Iterator[list[Failure]]:
     """Have all figures drawn while the block goes on; when it ends, the list holds those that could not be."""
     failures: list[Failure] = []
     unfinished = run.path / UNFINISHED

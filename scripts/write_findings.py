@@ -24,7 +24,7 @@ from exitbench.benchmarks.results.schema import rows_table, table_of  # noqa: E4
 from exitbench.benchmarks.suites.suite_file import load_suite  # noqa: E402
 from exitbench.errors import InputError  # noqa: E402
 from exitbench.reports.findings.findings import findings  # noqa: E402
-from exitbench.reports.run_data.finished_run import Run  # noqa: E402
+from exitbench.reports.run_data.finished_run import FinishedRun  # noqa: E402
 from exitbench.reports.run_data.identical import is_telling  # noqa: E402
 
 KEPT = ROOT / "fixtures" / "findings"
@@ -35,7 +35,7 @@ RECORD = ("schema", "complete", "suite", "seed", "caches", "entries", "versions"
 MEASURES = ("accuracy", "f1", "mean_accuracy_f1", "speed_up", "dis", "premature_rate", "delayed_rate")
 
 
-def is_shown(run: Run, row: Any) -> bool:
+def is_shown(run: FinishedRun, row: Any) -> bool:
     """Whether the page may show a row of the results or pairs: a reading at a speed-up, or DIS at a table's layer."""
     measure, layer, decisions, cache = (row[name] for name in ("measure", "layer", "decisions", "cache"))
     if measure not in MEASURES or decisions == "reached":
@@ -47,7 +47,7 @@ def is_shown(run: Run, row: Any) -> bool:
 
 def keep(run_dir: Path) -> None:
     """Copy what the page is made of; raises InputError for anything but a complete run of today's paper suite."""
-    run, suite = Run(run_dir), load_suite("paper")
+    run, suite = FinishedRun(run_dir), load_suite("paper")
     if not run.record["complete"]:
         raise InputError(f"{run_dir} is incomplete: expected a finished run of the paper suite")
     if run.suite != json.loads(json.dumps(suite.to_json())):
@@ -61,7 +61,7 @@ def keep(run_dir: Path) -> None:
     write_json(KEPT / "run.json", {name: run.record[name] for name in RECORD})
 
 
-def training(run: Run) -> list[str]:
+def training(run: FinishedRun) -> list[str]:
     """What is to be known of the networks behind the caches of a run, from their recipes."""
     told = []
     for recipe in make_fixtures.RECIPES:
@@ -79,7 +79,7 @@ def training(run: Run) -> list[str]:
 
 def page() -> str:
     """The page, from the rows that are kept."""
-    run = Run(KEPT)
+    run = FinishedRun(KEPT)
     text = findings(run, ORIGIN, training(run))
     if text is None:
         raise InputError(f"{KEPT} has not the signals that the findings are about")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exitbench.reports.figures.looks import MOST_BANDS, FigureSpec
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import slug, table_name
 
 
 @dataclass(frozen=True)
-class Figure:
+class ReportFigure:
     """A figure for a page: where it belongs and what it says to those who cannot see it."""
 
     name: str
@@ -23,9 +23,9 @@ class Figure:
     spec: FigureSpec
 
 
-def figures_of(run: Run) -> list[Figure]:
+def figures_of(run: FinishedRun) -> list[ReportFigure]:
     """Every figure the run has data for, by question; per task under the first protocol where all would look alike."""
-    found: list[Figure] = []
+    found: list[ReportFigure] = []
     first = run.protocols[0] if run.protocols else ""
     primary = f"{float(run.suite['primary_speed_up']):g}×"
     drawn = {(one.cache, one.protocol) for one in run.rows.values()}
@@ -35,7 +35,18 @@ def figures_of(run: Run) -> list[Figure]:
         if len(run.protocols) > 1:
             parts.append(spec.protocol)
         alt = f"{title}. {caption} The numbers stand in the tables of the same question."
-        found.append(Figure("-".join(parts), title, topic, caption, alt, spec.cache, spec.protocol, spec))
+        found.append(
+            ReportFigure(
+                name="-".join(parts),
+                title=title,
+                topic=topic,
+                caption=caption,
+                alt=alt,
+                cache=spec.cache,
+                protocol=spec.protocol,
+                spec=spec,
+            )
+        )
 
     for protocol in run.protocols:
         for cache in run.caches:
@@ -44,38 +55,74 @@ def figures_of(run: Run) -> list[Figure]:
             place = f"{run.task_title(cache)}, {cache.model}, {protocol}"
             spec = FigureSpec("trade-off", protocol, cache=cache.name)
             bands = "bands 95% intervals" if len(run.entries) <= MOST_BANDS else "without bands for so many signals"
-            add("trade-off", "main", f"Task score against speed-up: {place}",
+            add(
+                "trade-off",
+                "main",
+                f"Task score against speed-up: {place}",
                 f"Lines are trade-offs, {bands}, markers the matched readings; hollow markers are published figures of "
-                "another backbone.", spec, slug(cache.name))  # fmt: skip
+                "another backbone.",
+                spec,
+                slug(cache.name),
+            )
             if protocol != first:
                 continue
             layers = ", ".join(map(str, cache.table_layers))
-            add("exits", "main", f"Exit layers near {primary}: {place}",
+            add(
+                "exits",
+                "main",
+                f"Exit layers near {primary}: {place}",
                 "How many samples leave at each layer, right and wrong answers apart.",
-                FigureSpec("exits", protocol, cache=cache.name), slug(cache.name))  # fmt: skip
-            add("risk", "dis", f"Risk against coverage at layers {layers}: {place}",
+                FigureSpec("exits", protocol, cache=cache.name),
+                slug(cache.name),
+            )
+            add(
+                "risk",
+                "dis",
+                f"Risk against coverage at layers {layers}: {place}",
                 "Error rate among the most certain share of the samples, lower is better.",
-                FigureSpec("risk", protocol, cache=cache.name), slug(cache.name))  # fmt: skip
-            add("scores", "dis", f"Scores of right and wrong predictions at layers {layers}: {place}",
+                FigureSpec("risk", protocol, cache=cache.name),
+                slug(cache.name),
+            )
+            add(
+                "scores",
+                "dis",
+                f"Scores of right and wrong predictions at layers {layers}: {place}",
                 "The further apart the two, the better the signal tells right from wrong.",
-                FigureSpec("scores", protocol, cache=cache.name), slug(cache.name))  # fmt: skip
+                FigureSpec("scores", protocol, cache=cache.name),
+                slug(cache.name),
+            )
         for number, group in enumerate(run.groups):
             if not any((cache.name, protocol) in drawn for cache in group.caches):
                 continue
             place = f"{run.group_title(group)}, {protocol}"
             name = table_name(run, "", group=group).strip("-")
             own = [name] if name else []
-            add("dis", "dis", f"DIS by layer and signal: {place}", "100 is a perfect ranking, 50 is chance.",
-                FigureSpec("dis", protocol, group=number), *own)  # fmt: skip
-            add("rates", "rates", f"Premature against delayed exiting rates: {place}",
+            add(
+                "dis",
+                "dis",
+                f"DIS by layer and signal: {place}",
+                "100 is a perfect ranking, 50 is chance.",
+                FigureSpec("dis", protocol, group=number),
+                *own,
+            )
+            add(
+                "rates",
+                "rates",
+                f"Premature against delayed exiting rates: {place}",
                 "Filled: all decisions; hollow: reached decisions. Nearer to the lower left corner is better.",
-                FigureSpec("rates", protocol, group=number), *own)  # fmt: skip
+                FigureSpec("rates", protocol, group=number),
+                *own,
+            )
             for position, entry in enumerate(run.entries):
                 if entry.is_grid and len(entry.varied) == 1:
                     again = [one.signal for one in run.entries if one.is_grid].count(entry.signal) > 1
-                    add("parameters", "parameters",
+                    add(
+                        "parameters",
+                        "parameters",
                         f"{run.label(entry.signal, entry.parameters)} by {entry.varied[0]}: {place}",
                         f"Task score near {primary} and DIS at a middle layer for each value, with 95% intervals.",
                         FigureSpec("parameters", protocol, group=number, entry=position),
-                        slug(entry.text if again else entry.signal), *own)  # fmt: skip
+                        slug(entry.text if again else entry.signal),
+                        *own,
+                    )
     return found

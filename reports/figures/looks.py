@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
 from exitbench.reports.figures.style import line_style, marker, shades, shortened
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
 
 MOST_BANDS = 12
 """With more signals than this, their bands would be one dark field; the tables have the intervals."""
@@ -33,7 +33,7 @@ class FigureSpec:
 class Look:
     """How one entry is drawn."""
 
-    entry: Entry
+    entry: SuiteEntry
     label: str
     colour: str
     marker: str
@@ -47,11 +47,13 @@ class Look:
         return 10.0 if self.marker == "*" else 7.0
 
 
-def looks_of(run: Run, cache: CacheFacts | None = None, protocol: str = "") -> list[Look]:
+def looks_of(run: FinishedRun, cache: CacheMetadata | None = None, protocol: str = "") -> list[Look]:
     """The look of every entry; entries that agree in every number share a line in alternating dashes."""
     seen: dict[str, int] = {}
-    tints = {entry.signal: shades(entry.signal, sum(one.signal == entry.signal for one in run.entries))
-             for entry in run.entries}  # fmt: skip
+    tints = {
+        entry.signal: shades(entry.signal, sum(one.signal == entry.signal for one in run.entries))
+        for entry in run.entries
+    }
     twins: dict[tuple[str, str], tuple[int, int]] = {}
     for one in run.identical:
         if cache is not None and one.cache == cache and one.protocol == protocol:
@@ -67,16 +69,25 @@ def looks_of(run: Run, cache: CacheFacts | None = None, protocol: str = "") -> l
             line = (number * 4, (4, 4 * (count - 1)))
             shift = 7.0 * (number - (count - 1) / 2)
         label = shortened(run.label(entry.signal, entry.parameters))
-        looks.append(Look(entry, label, tints[entry.signal][repeat], marker(entry.signal), line, shift))
+        looks.append(
+            Look(
+                entry=entry,
+                label=label,
+                colour=tints[entry.signal][repeat],
+                marker=marker(entry.signal),
+                line=line,
+                shift=shift,
+            )
+        )
     return looks
 
 
-def cache_of(run: Run, spec: FigureSpec) -> CacheFacts:
+def cache_of(run: FinishedRun, spec: FigureSpec) -> CacheMetadata:
     """The cache a figure is of."""
     return next(cache for cache in run.caches if cache.name == spec.cache)
 
 
-def of_entry(frame: pd.DataFrame, entry: Entry) -> pd.DataFrame:
+def of_entry(frame: pd.DataFrame, entry: SuiteEntry) -> pd.DataFrame:
     """The rows of one entry."""
     return frame[(frame["signal"] == entry.signal) & (frame["parameters"] == entry.parameters)]
 
@@ -89,10 +100,19 @@ def of_place(frame: pd.DataFrame, cache: str, protocol: str) -> pd.DataFrame:
 def handles_of(looks: Sequence[Look], *, lines: bool = True) -> list[Line2D]:
     """Entries of a legend: colour and marker together."""
     return [
-        Line2D([], [], color=look.colour, marker=look.marker, linestyle="-" if lines else "none",
-               markersize=0.85 * look.size, markeredgecolor="white", markeredgewidth=0.4, label=look.label)
+        Line2D(
+            [],
+            [],
+            color=look.colour,
+            marker=look.marker,
+            linestyle="-" if lines else "none",
+            markersize=0.85 * look.size,
+            markeredgecolor="white",
+            markeredgewidth=0.4,
+            label=look.label,
+        )
         for look in looks
-    ]  # fmt: skip
+    ]
 
 
 def legend_beside(drawing: Drawing, handles: Sequence[Line2D]) -> None:

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.reports.figures.looks import FigureSpec, cache_of, looks_of, of_entry, of_place
 from exitbench.reports.figures.style import shortened
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 
 RIGHT, WRONG = "#0072b2", "#d55e00"
 MOST_ROWS = 16
@@ -40,7 +40,7 @@ def fixed_panels(drawing: Drawing, left: float, bottom: float, top: float, gaps:
     )
 
 
-def draw_exits(run: Run, spec: FigureSpec) -> Drawing:
+def draw_exits(run: FinishedRun, spec: FigureSpec) -> Drawing:
     """How many samples leave at each layer near the primary speed-up, one panel per signal."""
     cache = cache_of(run, spec)
     speed = float(run.suite["primary_speed_up"])
@@ -77,7 +77,7 @@ def draw_exits(run: Run, spec: FigureSpec) -> Drawing:
     return drawing
 
 
-def draw_scores(run: Run, spec: FigureSpec) -> Drawing:
+def draw_scores(run: FinishedRun, spec: FigureSpec) -> Drawing:
     """The scores of right and wrong predictions, signals down and the suite's layers across; each kind sums to one."""
     cache = cache_of(run, spec)
     frame = of_place(run.histograms, cache.name, spec.protocol)

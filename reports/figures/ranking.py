@@ -24,14 +24,14 @@ from exitbench.reports.figures.looks import (
     of_place,
 )
 from exitbench.reports.figures.style import shortened
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.glossary import RATES
 
 READABLE_SIGNALS = 24
 """With more rows than this, the numbers in a heat map would cover each other."""
 
 
-def draw_dis(run: Run, spec: FigureSpec) -> Drawing:
+def draw_dis(run: FinishedRun, spec: FigureSpec) -> Drawing:
     """DIS of every signal (rows) at every internal layer (columns), one panel per task."""
     group = run.groups[spec.group]
     count = len(group.caches)
@@ -42,10 +42,12 @@ def draw_dis(run: Run, spec: FigureSpec) -> Drawing:
     values = []
     for cache in group.caches:
         rows = [
-            [run.row(cache, spec.protocol, entry.signal, entry.parameters, "dis", NOWHERE, layer)
-             for layer in range(1, cache.layers)]
+            [
+                run.row(cache, spec.protocol, entry.signal, entry.parameters, "dis", NOWHERE, layer)
+                for layer in range(1, cache.layers)
+            ]
             for entry in run.entries
-        ]  # fmt: skip
+        ]
         values.append(np.array([[np.nan if row is None else row.value for row in line] for line in rows]))
     known = np.concatenate([one[~np.isnan(one)] for one in values]) if values else np.array([])
     low, high = (min(50.0, float(known.min())), float(known.max())) if known.size else (50.0, 100.0)
@@ -55,8 +57,13 @@ def draw_dis(run: Run, spec: FigureSpec) -> Drawing:
             axes.set_axis_off()
             continue
         cache = group.caches[number]
-        mesh = heat_map(axes, values[number], low, max(high, low + 1),
-                        numbers=len(run.entries) <= READABLE_SIGNALS and cache.layers <= 26)  # fmt: skip
+        mesh = heat_map(
+            axes,
+            values[number],
+            low,
+            max(high, low + 1),
+            numbers=len(run.entries) <= READABLE_SIGNALS and cache.layers <= 26,
+        )
         axes.set_xticks(np.arange(cache.layers - 1) + 0.5, [str(layer) for layer in range(1, cache.layers)])
         axes.set_yticks(np.arange(len(names)) + 0.5, [] if number % across else names)
         if number % across == across - 1:
@@ -73,8 +80,15 @@ def heat_map(axes: Axes, values: NDArray[np.float64], low: float, high: float, *
     Seaborn's own draws the whole figure once per panel to see whether labels overlap, a tenth of a report's time.
     """
     axes.set_facecolor("#eeeeee")
-    mesh = axes.pcolormesh(np.ma.masked_invalid(values), vmin=low, vmax=high, cmap="cividis", edgecolors="white",
-                           linewidth=0.5, rasterized=True)  # fmt: skip
+    mesh = axes.pcolormesh(
+        np.ma.masked_invalid(values),
+        vmin=low,
+        vmax=high,
+        cmap="cividis",
+        edgecolors="white",
+        linewidth=0.5,
+        rasterized=True,
+    )
     axes.invert_yaxis()
     axes.tick_params(length=0)
     for side in axes.spines.values():
@@ -86,8 +100,16 @@ def heat_map(axes: Axes, values: NDArray[np.float64], low: float, high: float, *
                 # At 0.18 black and white stand out alike.
                 ink = "#262626" if inks[row, column] > 0.18 else "white"
                 # Never outside its panel, so the layout need not measure it.
-                axes.text(column + 0.5, row + 0.5, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=7.5,
-                          in_layout=False)  # fmt: skip
+                axes.text(
+                    column + 0.5,
+                    row + 0.5,
+                    f"{value:.0f}",
+                    ha="center",
+                    va="center",
+                    color=ink,
+                    fontsize=7.5,
+                    in_layout=False,
+                )
     return mesh
 
 
@@ -98,7 +120,7 @@ def relative_luminance(colours: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(linear @ np.array([0.2126, 0.7152, 0.0722]))
 
 
-def draw_rates(run: Run, spec: FigureSpec) -> Drawing:
+def draw_rates(run: FinishedRun, spec: FigureSpec) -> Drawing:
     """Premature against delayed rates, one panel per task: filled over all decisions, hollow over reached ones."""
     group = run.groups[spec.group]
     at = at_speed_up(float(run.suite["rates_speed_up"]))
@@ -116,8 +138,10 @@ def draw_rates(run: Run, spec: FigureSpec) -> Drawing:
         for look in looks:
             for decisions, filled in (("all", True), ("reached", False)):
                 entry = look.entry
-                found = [run.row(cache, spec.protocol, entry.signal, entry.parameters, rate, at, None, decisions)
-                         for rate in RATES]  # fmt: skip
+                found = [
+                    run.row(cache, spec.protocol, entry.signal, entry.parameters, rate, at, None, decisions)
+                    for rate in RATES
+                ]
                 known = [row for row in found if row is not None and not math.isnan(row.value)]
                 if len(known) < 2:
                     continue
@@ -128,9 +152,18 @@ def draw_rates(run: Run, spec: FigureSpec) -> Drawing:
                 faint = 0.35 if "unmatched" in (x.status, y.status) else 1.0
                 unmatched = unmatched or faint < 1
                 inside, edge, width = (look.colour, "white", 0.6) if filled else ("none", look.colour, 1.2)
-                axes.plot([x.value], [y.value], color=look.colour, marker=look.marker, markersize=look.size,
-                          linestyle="none", markerfacecolor=inside, markeredgecolor=edge,
-                          markeredgewidth=width, alpha=faint)  # fmt: skip
+                axes.plot(
+                    [x.value],
+                    [y.value],
+                    color=look.colour,
+                    marker=look.marker,
+                    markersize=look.size,
+                    linestyle="none",
+                    markerfacecolor=inside,
+                    markeredgecolor=edge,
+                    markeredgewidth=width,
+                    alpha=faint,
+                )
         axes.set_title(shortened(run.task_title(cache), 30))
         axes.set_xlabel("Premature rate, percent")
         axes.set_ylabel("Delayed rate, percent" if number % across == 0 else "")
@@ -144,13 +177,22 @@ def draw_rates(run: Run, spec: FigureSpec) -> Drawing:
         ),
     ]
     if unmatched:
-        kinds.append(Line2D([], [], color="#444444", marker="o", linestyle="none", alpha=0.35,
-                            label="pale: far from the wanted speed-up"))  # fmt: skip
+        kinds.append(
+            Line2D(
+                [],
+                [],
+                color="#444444",
+                marker="o",
+                linestyle="none",
+                alpha=0.35,
+                label="pale: far from the wanted speed-up",
+            )
+        )
     legend_beside(drawing, handles_of(looks, lines=False) + kinds)
     return drawing
 
 
-def draw_risk(run: Run, spec: FigureSpec) -> Drawing:
+def draw_risk(run: FinishedRun, spec: FigureSpec) -> Drawing:
     """Error rate among the most certain against their share, one panel per layer of the suite."""
     cache = cache_of(run, spec)
     frame = of_place(run.risk_coverage, cache.name, spec.protocol)
@@ -164,9 +206,16 @@ def draw_risk(run: Run, spec: FigureSpec) -> Drawing:
             axes.plot(mine["coverage"], mine["risk"], color=look.colour, linestyle=look.line, linewidth=1.4)
             if len(mine):
                 last = mine.iloc[len(mine) // 2]
-                axes.plot([last["coverage"]], [last["risk"]], color=look.colour, marker=look.marker,
-                          markersize=0.85 * look.size, markeredgecolor="white", markeredgewidth=0.5,
-                          linestyle="none")  # fmt: skip
+                axes.plot(
+                    [last["coverage"]],
+                    [last["risk"]],
+                    color=look.colour,
+                    marker=look.marker,
+                    markersize=0.85 * look.size,
+                    markeredgecolor="white",
+                    markeredgewidth=0.5,
+                    linestyle="none",
+                )
         axes.set_title(f"Layer {layer}")
         axes.set_xlabel("Coverage")
         axes.set_xlim(0, 1)

@@ -17,16 +17,16 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure as Drawing
 
-from exitbench.reports.figures.catalogue import Figure, figures_of
+from exitbench.reports.figures.catalogue import ReportFigure, figures_of
 from exitbench.reports.figures.looks import FigureSpec
 from exitbench.reports.figures.panels import draw_exits, draw_scores
 from exitbench.reports.figures.ranking import draw_dis, draw_rates, draw_risk
 from exitbench.reports.figures.shrink_svg import smaller
 from exitbench.reports.figures.style import SETTINGS
 from exitbench.reports.figures.trade_off import draw_parameters, draw_trade_off
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 
-Draw = Callable[[Run, FigureSpec], Drawing]
+Draw = Callable[[FinishedRun, FigureSpec], Drawing]
 KINDS: dict[str, Draw] = {
     "trade-off": draw_trade_off,
     "dis": draw_dis,
@@ -44,12 +44,12 @@ QUICK = 3
 
 
 @lru_cache(maxsize=1)
-def opened(path: Path, stamp: int) -> tuple[Run, dict[str, Figure]]:
+def opened(path: Path, stamp: int) -> tuple[FinishedRun, dict[str, ReportFigure]]:
     """A run with its figures by name, kept for the next one of the same process.
 
     ``stamp`` tells one run in a folder from the next.
     """
-    run = Run(path)
+    run = FinishedRun(path)
     return run, {figure.name: figure for figure in figures_of(run)}
 
 
@@ -79,7 +79,7 @@ def lay_out(drawing: Drawing) -> None:
     drawing.set_layout_engine(None)
 
 
-def render(run: Run, figure: Figure) -> tuple[bytes, bytes]:
+def render(run: FinishedRun, figure: ReportFigure) -> tuple[bytes, bytes]:
     """A figure as SVG and PNG; neither holds a date."""
     theme = sns.axes_style("ticks") | SETTINGS | {"svg.hashsalt": figure.name}
     svg, png = io.BytesIO(), io.BytesIO()

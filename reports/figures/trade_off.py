@@ -30,7 +30,7 @@ from exitbench.reports.figures.looks import (
 )
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data import published
-from exitbench.reports.run_data.finished_run import CacheFacts, Run, own_measure, value_text
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 
 SCREEN_POINTS = 300
 """Points of a line; more cannot be told apart on a screen."""
@@ -38,12 +38,7 @@ SCREEN_POINTS = 300
 PUBLISHED_LABELS = {published.BERT: "Published, BERT-base, test", published.ALBERT: "Published, ALBERT-base, test"}
 
 
-def score_name(cache: CacheFacts) -> str:
-    """The task's score, for an axis."""
-    return "F1, percent" if cache.metric == "f1" else "Accuracy, percent"
-
-
-def draw_trade_off(run: Run, spec: FigureSpec) -> Drawing:
+def draw_trade_off(run: FinishedRun, spec: FigureSpec) -> Drawing:
     """Score against speed-up of every signal with its band, the bounds, and the published points."""
     cache = cache_of(run, spec)
     looks = looks_of(run, cache, spec.protocol)
@@ -59,8 +54,14 @@ def draw_trade_off(run: Run, spec: FigureSpec) -> Drawing:
         if points.empty:
             continue
         keep = np.unique(np.linspace(0, len(points) - 1, SCREEN_POINTS).astype(int))
-        axes.plot(points["speed_up"].to_numpy()[keep], points["score"].to_numpy()[keep], color=look.colour,
-                  linestyle=look.line, linewidth=1.6, zorder=3)  # fmt: skip
+        axes.plot(
+            points["speed_up"].to_numpy()[keep],
+            points["score"].to_numpy()[keep],
+            color=look.colour,
+            linestyle=look.line,
+            linewidth=1.6,
+            zorder=3,
+        )
         if len(looks) <= MOST_BANDS:
             axes.fill_between(band["speed_up"], band["low"], band["high"], color=look.colour, alpha=0.08, linewidth=0)
         lowest.append(float(points["score"].min()))
@@ -72,14 +73,23 @@ def draw_trade_off(run: Run, spec: FigureSpec) -> Drawing:
     if published_scores:
         lowest.append(min(published_scores))
         highest.append(max(published_scores))
-        handles.append(Line2D([], [], color="#444444", marker="o", markerfacecolor="none", linestyle="none",
-                              label=PUBLISHED_LABELS[published.score_file(cache.model)]))  # fmt: skip
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color="#444444",
+                marker="o",
+                markerfacecolor="none",
+                linestyle="none",
+                label=PUBLISHED_LABELS[published.score_file(cache.model)],
+            )
+        )
     if lowest:
         room = max(max(highest) - min(lowest), 1.0)
         axes.set_ylim(min(lowest) - 0.2 * room, min(max(highest) + 0.15 * room, 102))
     axes.set_xlim(1, right)
     axes.set_xlabel("Speed-up (layers over mean exit layer)")
-    axes.set_ylabel(score_name(cache))
+    axes.set_ylabel(f"{cache.measure_title}, percent")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
     grid(axes)
     axes.set_title(shortened(f"{run.task_title(cache)}, {cache.model}, {spec.protocol}", 50))
@@ -88,25 +98,37 @@ def draw_trade_off(run: Run, spec: FigureSpec) -> Drawing:
 
 
 def draw_readings(
-    drawing: Drawing, run: Run, cache: CacheFacts, protocol: str, look: Look, speeds: list[float]
+    drawing: Drawing, run: FinishedRun, cache: CacheMetadata, protocol: str, look: Look, speeds: list[float]
 ) -> None:
     """Markers where tables read the curve."""
     axes = drawing.axes[0]
     for speed in speeds:
         entry = look.entry
-        found = [run.row(cache, protocol, entry.signal, entry.parameters, measure, at_speed_up(speed))
-                 for measure in ("speed_up", own_measure(cache))]  # fmt: skip
+        found = [
+            run.row(cache, protocol, entry.signal, entry.parameters, measure, at_speed_up(speed))
+            for measure in ("speed_up", cache.measure)
+        ]
         if all(row is not None and not math.isnan(row.value) for row in found):
             x, y = (row.value for row in found if row is not None)
             aside = ScaledTranslation(look.shift / 72, 0, drawing.dpi_scale_trans)
-            axes.plot([x], [y], color=look.colour, marker=look.marker, markersize=look.size, markeredgecolor="white",
-                      markeredgewidth=0.6, linestyle="none", zorder=4, transform=axes.transData + aside)  # fmt: skip
+            axes.plot(
+                [x],
+                [y],
+                color=look.colour,
+                marker=look.marker,
+                markersize=look.size,
+                markeredgecolor="white",
+                markeredgewidth=0.6,
+                linestyle="none",
+                zorder=4,
+                transform=axes.transData + aside,
+            )
 
 
-def draw_bounds(axes: Axes, run: Run, cache: CacheFacts, protocol: str, right: float) -> list[Line2D]:
+def draw_bounds(axes: Axes, run: FinishedRun, cache: CacheMetadata, protocol: str, right: float) -> list[Line2D]:
     """The final layer, a coin, every fixed layer, and where the oracle is."""
     handles = []
-    measure = own_measure(cache)
+    measure = cache.measure
     final = run.row(cache, protocol, "final", "", measure, FINAL)
     if final is not None and not math.isnan(final.value):
         axes.axhline(final.value, color="#222222", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
@@ -117,8 +139,10 @@ def draw_bounds(axes: Axes, run: Run, cache: CacheFacts, protocol: str, right: f
         coin = coin.sort_values("speed_up")
         axes.plot(coin["speed_up"], coin["score"], color="#777777", linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
         handles.append(Line2D([], [], color="#777777", linestyle=(0, (5, 3)), label="Random"))
-    layers = [(cache.layers / layer, run.row(cache, protocol, "fixed", "", measure, NOWHERE, layer))
-              for layer in range(1, cache.layers + 1)]  # fmt: skip
+    layers = [
+        (cache.layers / layer, run.row(cache, protocol, "fixed", "", measure, NOWHERE, layer))
+        for layer in range(1, cache.layers + 1)
+    ]
     fixed = [(speed, row.value) for speed, row in layers if row is not None and speed <= right]
     if fixed:
         axes.plot(*zip(*fixed, strict=True), color="#999999", marker="x", markersize=5, linestyle="none", zorder=2)
@@ -126,12 +150,21 @@ def draw_bounds(axes: Axes, run: Run, cache: CacheFacts, protocol: str, right: f
     oracle = [run.row(cache, protocol, "oracle", "", name) for name in ("speed_up", measure)]
     if all(row is not None and not math.isnan(row.value) for row in oracle):
         x, y = (row.value for row in oracle if row is not None)
-        axes.annotate(f"Oracle: {y:.1f} at {x:.2f}×", (1, 1), xycoords="axes fraction", xytext=(-4, -4),
-                      textcoords="offset points", ha="right", va="top", fontsize=8, color="#222222")  # fmt: skip
+        axes.annotate(
+            f"Oracle: {y:.1f} at {x:.2f}×",
+            (1, 1),
+            xycoords="axes fraction",
+            xytext=(-4, -4),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=8,
+            color="#222222",
+        )
     return handles
 
 
-def draw_published(axes: Axes, run: Run, cache: CacheFacts, looks: list[Look], right: float) -> list[float]:
+def draw_published(axes: Axes, run: FinishedRun, cache: CacheMetadata, looks: list[Look], right: float) -> list[float]:
     """Hollow markers for the paper's figures on this task, in the signal's colour; the scores that were drawn."""
     file = published.score_file(cache.model)
     drawn = []
@@ -139,8 +172,17 @@ def draw_published(axes: Axes, run: Run, cache: CacheFacts, looks: list[Look], r
         figure = published.published_score(file, look.entry.title, run.task_title(cache))
         if figure is None or figure.speed_up is None or figure.speed_up > right or look.entry.signal in BOUNDS:
             continue
-        axes.plot([figure.speed_up], [figure.value], color=look.colour, marker=look.marker, markersize=look.size,
-                  markerfacecolor="none", markeredgewidth=1.3, linestyle="none", zorder=5)  # fmt: skip
+        axes.plot(
+            [figure.speed_up],
+            [figure.value],
+            color=look.colour,
+            marker=look.marker,
+            markersize=look.size,
+            markerfacecolor="none",
+            markeredgewidth=1.3,
+            linestyle="none",
+            zorder=5,
+        )
         drawn.append(figure.value)
     return drawn
 
@@ -152,7 +194,7 @@ def reach(row: Row) -> tuple[float, float]:
     return max(row.value - row.low, 0.0), max(row.high - row.value, 0.0)
 
 
-def draw_parameters(run: Run, spec: FigureSpec) -> Drawing:
+def draw_parameters(run: FinishedRun, spec: FigureSpec) -> Drawing:
     """Score near the primary speed-up, and DIS at a middle layer, for each value of a grid and each task."""
     entry, group = run.entries[spec.entry], run.groups[spec.group]
     at = at_speed_up(float(run.suite["primary_speed_up"]))
@@ -162,7 +204,7 @@ def draw_parameters(run: Run, spec: FigureSpec) -> Drawing:
     handles = []
     for number, cache in enumerate(group.caches):
         layer = cache.table_layers[len(cache.table_layers) // 2]
-        asked = ((own_measure(cache), at, None), ("dis", NOWHERE, layer))
+        asked = ((cache.measure, at, None), ("dis", NOWHERE, layer))
         tint, sign = palette[number], "osD^vPX*hd"[number % 10]
         for axes, (measure, where, depth) in zip(panels, asked, strict=True):
             rows = [run.row(cache, spec.protocol, entry.signal, value, measure, where, depth) for value in entry.values]
@@ -173,18 +215,44 @@ def draw_parameters(run: Run, spec: FigureSpec) -> Drawing:
             x = [place + 0.07 * (number - (len(group.caches) - 1) / 2) for place, _ in there]
             y = [row.value for _, row in there]
             spread = [reach(row) for _, row in there]
-            axes.errorbar(x, y, yerr=np.transpose(spread), color=tint, marker=sign, markersize=5, linewidth=1.2,
-                          elinewidth=0.8, capsize=2)  # fmt: skip
+            axes.errorbar(
+                x,
+                y,
+                yerr=np.transpose(spread),
+                color=tint,
+                marker=sign,
+                markersize=5,
+                linewidth=1.2,
+                elinewidth=0.8,
+                capsize=2,
+            )
             far = [number for number, (_, row) in enumerate(there) if row.status == "unmatched"]
-            axes.plot([x[one] for one in far], [y[one] for one in far], color=tint, marker=sign, markersize=5,
-                      markerfacecolor="white", linestyle="none", zorder=5)  # fmt: skip
+            axes.plot(
+                [x[one] for one in far],
+                [y[one] for one in far],
+                color=tint,
+                marker=sign,
+                markersize=5,
+                markerfacecolor="white",
+                linestyle="none",
+                zorder=5,
+            )
             unmatched = unmatched or bool(far)
         title = shortened(f"{run.task_title(cache)} (DIS: layer {layer})")
         handles.append(Line2D([], [], color=tint, marker=sign, label=title))
     if unmatched:
-        handles.append(Line2D([], [], color="#444444", marker="o", markerfacecolor="white", linestyle="none",
-                              label="hollow: far from the wanted speed-up"))  # fmt: skip
-    names = [value_text(entry, value).partition("=")[2] for value in entry.values]
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color="#444444",
+                marker="o",
+                markerfacecolor="white",
+                linestyle="none",
+                label="hollow: far from the wanted speed-up",
+            )
+        )
+    names = [entry.varied_text(value).partition("=")[2] for value in entry.values]
     for axes, title in zip(panels, (f"Task score near {at.short}, percent", "DIS"), strict=True):
         axes.set_xticks(range(len(names)), names)
         axes.set_xlabel(entry.varied[0])

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
-from exitbench.benchmarks.results.schema import Row as Result
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, own_measure, value_text
+from exitbench.benchmarks.results.schema import Row
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
-from exitbench.reports.tables.cells import plain
-from exitbench.reports.tables.table import Column, Row, Table, label
+from exitbench.reports.tables.cells import number_cell
+from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
 USED = ("ok", "unreliable")
 """Statuses of numbers that are compared; an unmatched reading stands at another speed-up than its neighbours."""
@@ -25,12 +25,12 @@ class Spread:
 
     place: str
     where: str
-    values: tuple[Result | None, ...]
-    beside: Result | None
+    values: tuple[Row | None, ...]
+    beside: Row | None
     chosen: str
 
     @property
-    def used(self) -> list[Result]:
+    def used(self) -> list[Row]:
         return [row for row in self.values if row is not None and row.status in USED and not math.isnan(row.value)]
 
     @property
@@ -60,26 +60,26 @@ class Spread:
         ]
 
 
-def choice_text(entry: Entry, row: Result | None) -> str:
+def choice_text(entry: SuiteEntry, row: Row | None) -> str:
     """Which values of a grid the protocol chose, as the reason of a row says it."""
     reason = "" if row is None else row.reason
     told = next((part for part in reason.split("; ") if part.startswith("chosen: ")), "")
     text = told.removeprefix("chosen: ")
     for parameters in entry.values:
-        text = text.replace(parameters, value_text(entry, parameters))
+        text = text.replace(parameters, entry.varied_text(parameters))
     return text or "–"
 
 
-def score_spreads(run: Run, entry: Entry, beside: Entry, protocol: str) -> list[Spread]:
+def score_spreads(run: FinishedRun, entry: SuiteEntry, beside: SuiteEntry, protocol: str) -> list[Spread]:
     """Task score near the primary speed-up of every value, per cache."""
     speed_up = float(run.suite["primary_speed_up"])
     return [
-        spread(run, cache, entry, beside, protocol, f"near {speed_up:g}×", own_measure(cache), at_speed_up(speed_up))
+        spread(run, cache, entry, beside, protocol, f"near {speed_up:g}×", cache.measure, at_speed_up(speed_up))
         for cache in run.caches
     ]
 
 
-def dis_spreads(run: Run, entry: Entry, beside: Entry, protocol: str) -> list[Spread]:
+def dis_spreads(run: FinishedRun, entry: SuiteEntry, beside: SuiteEntry, protocol: str) -> list[Spread]:
     """DIS of every value, per cache and layer."""
     return [
         spread(run, cache, entry, beside, protocol, f"layer {layer} of {cache.layers}", "dis", NOWHERE, layer)
@@ -89,10 +89,10 @@ def dis_spreads(run: Run, entry: Entry, beside: Entry, protocol: str) -> list[Sp
 
 
 def spread(
-    run: Run,
-    cache: CacheFacts,
-    entry: Entry,
-    beside: Entry,
+    run: FinishedRun,
+    cache: CacheMetadata,
+    entry: SuiteEntry,
+    beside: SuiteEntry,
     protocol: str,
     where: str,
     measure: str,
@@ -101,45 +101,64 @@ def spread(
 ) -> Spread:
     """One number of every value of a grid on one cache."""
 
-    def found(signal: str, parameters: str) -> Result | None:
+    def found(signal: str, parameters: str) -> Row | None:
         return run.row(cache, protocol, signal, parameters, measure, point, layer)
 
     return Spread(
-        place_title(run, cache), where, tuple(found(entry.signal, one) for one in entry.values),
-        found(beside.signal, beside.parameters), choice_text(entry, found(entry.signal, entry.parameters)),
-    )  # fmt: skip
+        place=place_title(run, cache),
+        where=where,
+        values=tuple(found(entry.signal, one) for one in entry.values),
+        beside=found(beside.signal, beside.parameters),
+        chosen=choice_text(entry, found(entry.signal, entry.parameters)),
+    )
 
 
-def spread_table(run: Run, entry: Entry, beside: Entry, spreads: Sequence[Spread], what: str) -> Table:
+def spread_table(
+    run: FinishedRun, entry: SuiteEntry, beside: SuiteEntry, spreads: Sequence[Spread], what: str
+) -> Table:
     """One row per spread: each value with its interval, their range, a standard error, and what was chosen."""
     rows = []
     for one in spreads:
-        cells = [plain(row) for row in (one.beside, *one.values)]
+        cells = [number_cell(row) for row in (one.beside, *one.values)]
         more = [label(fixed(one.width, 1)), label(fixed(one.std_err, 1)), label(one.chosen)]
-        rows.append(Row((label(one.place), label(one.where), *cells, *more), "other"))
+        rows.append(TableRow(cells=(label(one.place), label(one.where), *cells, *more), kind="other"))
     name, beside_name = run.label(entry.signal, entry.parameters), run.label(beside.signal, beside.parameters)
-    values = [value_text(entry, one) for one in entry.values]
-    columns = [Column("Task"), Column("Read at"), *(Column(one, "", "value") for one in (beside_name, *values))]
-    columns += [Column("max − min", "", "value"), Column("standard error", "", "value"), Column("chosen")]
+    values = [entry.varied_text(one) for one in entry.values]
+    columns = [
+        TableColumn("Task"),
+        TableColumn("Read at"),
+        *(TableColumn(title=one, measure="value") for one in (beside_name, *values)),
+    ]
+    columns += [
+        TableColumn(title="max − min", measure="value"),
+        TableColumn(title="standard error", measure="value"),
+        TableColumn("chosen"),
+    ]
     return Table(
-        "", f"{name} by {' and '.join(entry.varied)}: {what}", f"What does each value of {name}'s grid give?",
-        "parameters", tuple(columns), tuple(rows),
-        (f"{beside_name} stands beside for comparison and is not part of max − min. Standard error: the median of "
-         "those of the single values.",),
-    )  # fmt: skip
+        name="",
+        title=f"{name} by {' and '.join(entry.varied)}: {what}",
+        question=f"What does each value of {name}'s grid give?",
+        topic="parameters",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=(
+            f"{beside_name} stands beside for comparison and is not part of max − min. Standard error: the median of "
+            "those of the single values.",
+        ),
+    )
 
 
 @dataclass(frozen=True)
 class ProtocolChange:
     """One entry near the primary speed-up: second protocol less first, on the caches that have a reading under both."""
 
-    entry: Entry
+    entry: SuiteEntry
     places: tuple[str, ...]
     scores: tuple[float, ...]
     speed_ups: tuple[float, ...]
 
 
-def protocol_changes(run: Run, first: str, second: str) -> list[ProtocolChange]:
+def protocol_changes(run: FinishedRun, first: str, second: str) -> list[ProtocolChange]:
     """The change of every entry from the first protocol to the second."""
     at = at_speed_up(float(run.suite["primary_speed_up"]))
     found = []
@@ -147,7 +166,7 @@ def protocol_changes(run: Run, first: str, second: str) -> list[ProtocolChange]:
         places, scores, speed_ups = [], [], []
         for cache in run.caches:
             moved = []
-            for measure in (own_measure(cache), "speed_up"):
+            for measure in (cache.measure, "speed_up"):
                 before, after = (
                     run.row(cache, one, entry.signal, entry.parameters, measure, at) for one in (first, second)
                 )
@@ -172,7 +191,7 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else math.nan
 
 
-def change_table(run: Run, changes: Sequence[ProtocolChange], first: str, second: str) -> Table:
+def change_table(run: FinishedRun, changes: Sequence[ProtocolChange], first: str, second: str) -> Table:
     """One row per entry: mean and largest change of score and speed-up."""
     rows = []
     for one in changes:
@@ -180,16 +199,29 @@ def change_table(run: Run, changes: Sequence[ProtocolChange], first: str, second
         where = one.places[one.scores.index(largest(one.scores))] if one.scores and largest(one.scores) else "–"
         pace = [signed(mean(one.speed_ups), 3), signed(largest(one.speed_ups), 3)]
         name = run.label(one.entry.signal, one.entry.parameters)
-        rows.append(Row(tuple(map(label, (name, str(len(one.places)), *moved, where, *pace))), "other"))
-    columns = [Column("Signal"), Column("caches", "", "change")]
-    columns += [Column("mean", "score", "change"), Column("largest", "score", "change"), Column("largest on", "score")]
-    columns += [Column("mean", "speed-up", "change"), Column("largest", "speed-up", "change")]
+        rows.append(TableRow(cells=tuple(map(label, (name, str(len(one.places)), *moved, where, *pace))), kind="other"))
+    columns = [TableColumn("Signal"), TableColumn(title="caches", measure="change")]
+    columns += [
+        TableColumn(title="mean", group="score", measure="change"),
+        TableColumn(title="largest", group="score", measure="change"),
+        TableColumn(title="largest on", group="score"),
+    ]
+    columns += [
+        TableColumn(title="mean", group="speed-up", measure="change"),
+        TableColumn(title="largest", group="speed-up", measure="change"),
+    ]
     speed_up = f"{float(run.suite['primary_speed_up']):g}×"
     return Table(
-        "", f"{second} less {first}, near {speed_up}",
-        "What changes when nothing is chosen on the rows that are scored?", "main", tuple(columns), tuple(rows),
-        ("Scores in points, speed-ups as ratios. Readings more than 2% away from the wanted speed-up are left out.",),
-    )  # fmt: skip
+        name="",
+        title=f"{second} less {first}, near {speed_up}",
+        question="What changes when nothing is chosen on the rows that are scored?",
+        topic="main",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=(
+            "Scores in points, speed-ups as ratios. Readings more than 2% away from the wanted speed-up are left out.",
+        ),
+    )
 
 
 def signed(value: float, places: int) -> str:

@@ -15,14 +15,14 @@ from typing import Any, Literal
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, average_measure, own_measure
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.tables.cells import pair_cell
-from exitbench.reports.tables.pairs import key_of
-from exitbench.reports.tables.table import Cell, Column, Row, Table, label
+from exitbench.reports.tables.pairs import pair_key
+from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 
-Verdict = Literal["better", "worse", "not distinguishable", "not compared"]
-VERDICTS: tuple[Verdict, ...] = ("better", "worse", "not distinguishable", "not compared")
+DuelVerdict = Literal["better", "worse", "not distinguishable", "not compared"]
+VERDICTS: tuple[DuelVerdict, ...] = ("better", "worse", "not distinguishable", "not compared")
 Question = tuple[str, str, str, OperatingPoint, int | None, str, str]
 """What a pair is about, apart from its protocol: cache, model, split, operating point, layer, decisions, measure."""
 Name = tuple[str, str]
@@ -38,7 +38,7 @@ class Duel:
 
     place: str
     where: str
-    other: Entry
+    other: SuiteEntry
     question: Question
     pair: dict[str, Any] | None
     sign: int = 1
@@ -58,7 +58,7 @@ class Duel:
         return math.nan if self.pair is None else float(self.pair["std_err"])
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> DuelVerdict:
         """Whether CAP is better or worse by more than chance explains, after the adjustment for many comparisons."""
         if self.pair is None or math.isnan(self.pair["p_adjusted"]):
             return "not compared"
@@ -71,13 +71,13 @@ class Duel:
         """The difference with its interval and adjusted p-value; bold where CAP is better."""
         if self.pair is None:
             return Cell("–", status="missing", reason="unmatched, undefined or unreliable")
-        return replace(pair_cell(self.pair, key_of(self.pair), self.sign), best=self.verdict == "better")
+        return replace(pair_cell(self.pair, pair_key(self.pair), self.sign), best=self.verdict == "better")
 
 
 class Duels:
     """All duels of one run under one protocol."""
 
-    def __init__(self, run: Run, protocol: str, cap: Entry, others: Sequence[Entry]) -> None:
+    def __init__(self, run: FinishedRun, protocol: str, cap: SuiteEntry, others: Sequence[SuiteEntry]) -> None:
         self.run, self.protocol, self.cap, self.others = run, protocol, cap, tuple(others)
 
     @cached_property
@@ -86,38 +86,70 @@ class Duels:
         for pair in self.run.pair_rows:
             if pair["protocol"] == self.protocol:
                 names = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
-                question = (pair["cache"], pair["model"], pair["split"], pair["operating_point"], pair["layer"],
-                            pair["decisions"], pair["measure"])  # fmt: skip
+                question = (
+                    pair["cache"],
+                    pair["model"],
+                    pair["split"],
+                    pair["operating_point"],
+                    pair["layer"],
+                    pair["decisions"],
+                    pair["measure"],
+                )
                 found.setdefault(question, {})[names] = pair
         return found
 
-    def duel(self, place: str, where: str, other: Entry, question: Question) -> Duel:
+    def duel(self, place: str, where: str, other: SuiteEntry, question: Question) -> Duel:
         """CAP against ``other`` in one column."""
         column = self._columns.get(question, {})
         first, second = (self.cap.signal, self.cap.parameters), (other.signal, other.parameters)
         tests = sum(not math.isnan(pair["p_value"]) for pair in column.values())
         if (first, second) in column:
-            return Duel(place, where, other, question, column[first, second], 1, tests)
-        return Duel(place, where, other, question, column.get((second, first)), -1, tests)
+            return Duel(
+                place=place,
+                where=where,
+                other=other,
+                question=question,
+                pair=column[first, second],
+                sign=1,
+                tests=tests,
+            )
+        return Duel(
+            place=place,
+            where=where,
+            other=other,
+            question=question,
+            pair=column.get((second, first)),
+            sign=-1,
+            tests=tests,
+        )
 
-    def of_cache(self, cache: CacheFacts, other: Entry, where: str, *, measure: str, point: OperatingPoint = NOWHERE,
-                 layer: int | None = None, decisions: str = "") -> Duel:  # fmt: skip
+    def of_cache(
+        self,
+        cache: CacheMetadata,
+        other: SuiteEntry,
+        where: str,
+        *,
+        measure: str,
+        point: OperatingPoint = NOWHERE,
+        layer: int | None = None,
+        decisions: str = "",
+    ) -> Duel:
         """CAP against ``other`` on one cache."""
         question = (cache.name, cache.model, cache.split, point, layer, decisions, measure)
         return self.duel(place_title(self.run, cache), where, other, question)
 
-    def score(self, other: Entry, speed_up: float) -> list[Duel]:
+    def score(self, other: SuiteEntry, speed_up: float) -> list[Duel]:
         """By task score near a speed-up: every cache, then the averages over tasks."""
         at, where = at_speed_up(speed_up), f"near {speed_up:g}×"
-        found = [self.of_cache(cache, other, where, measure=own_measure(cache), point=at) for cache in self.run.caches]
+        found = [self.of_cache(cache, other, where, measure=cache.measure, point=at) for cache in self.run.caches]
         for group in self.run.groups:
             if len(group.caches) > 1:
-                question = ("", group.model, group.split, at, None, "", average_measure(group))
+                question = ("", group.model, group.split, at, None, "", group.average_measure)
                 place = f"{AVERAGE} of {len(group.caches)} tasks, {self.run.group_title(group)}"
                 found.append(self.duel(place, where, other, question))
         return found
 
-    def dis(self, other: Entry) -> list[Duel]:
+    def dis(self, other: SuiteEntry) -> list[Duel]:
         """By DIS at the suite's layers of every cache."""
         return [
             self.of_cache(cache, other, f"layer {layer} of {cache.layers}", measure="dis", layer=layer)
@@ -125,14 +157,15 @@ class Duels:
             for layer in cache.table_layers
         ]
 
-    def rates(self, other: Entry, measure: str) -> list[Duel]:
+    def rates(self, other: SuiteEntry, measure: str) -> list[Duel]:
         """By one of the two exit rates over all decisions, at the suite's speed-up for rates."""
         speed_up = float(self.run.suite["rates_speed_up"])
         return [
-            self.of_cache(cache, other, f"near {speed_up:g}×", measure=measure, point=at_speed_up(speed_up),
-                          decisions="all")
+            self.of_cache(
+                cache, other, f"near {speed_up:g}×", measure=measure, point=at_speed_up(speed_up), decisions="all"
+            )
             for cache in self.run.caches
-        ]  # fmt: skip
+        ]
 
 
 def single(duels: Iterable[Duel]) -> list[Duel]:
@@ -140,7 +173,7 @@ def single(duels: Iterable[Duel]) -> list[Duel]:
     return [duel for duel in duels if not duel.is_average]
 
 
-def tally(duels: Iterable[Duel]) -> dict[Verdict, int]:
+def tally(duels: Iterable[Duel]) -> dict[DuelVerdict, int]:
     """How often each verdict falls, in the order of :data:`VERDICTS`."""
     counts = Counter(duel.verdict for duel in duels)
     return {verdict: counts[verdict] for verdict in VERDICTS}
@@ -162,10 +195,25 @@ def tally_text(duels: Sequence[Duel]) -> str:
 
 def duel_table(duels: Sequence[Duel], cap: str, other: str, what: str) -> Table:
     """One row per duel: where, the difference, the verdict."""
-    rows = [Row((label(one.place), label(one.where), one.cell(), label(one.verdict)), "other") for one in duels]
-    columns = (Column("Task"), Column("Read at"), Column(f"{cap} less {other}", "", "difference"), Column("Verdict"))
+    rows = [
+        TableRow(cells=(label(one.place), label(one.where), one.cell(), label(one.verdict)), kind="other")
+        for one in duels
+    ]
+    columns = (
+        TableColumn("Task"),
+        TableColumn("Read at"),
+        TableColumn(title=f"{cap} less {other}", measure="difference"),
+        TableColumn("Verdict"),
+    )
     question = f"Is {cap} better than {other} by more than chance explains?"
-    return Table("", f"{what}: {cap} less {other}", question, "pairs", columns, tuple(rows))
+    return Table(
+        name="",
+        title=f"{what}: {cap} less {other}",
+        question=question,
+        topic="pairs",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def tally_table(rows: Sequence[tuple[str, Sequence[Sequence[Duel]]]], cap: str, others: Sequence[str]) -> Table:
@@ -173,26 +221,55 @@ def tally_table(rows: Sequence[tuple[str, Sequence[Sequence[Duel]]]], cap: str, 
     shown = []
     for what, by_other in rows:
         counts = [str(tally(single(duels))[verdict]) for duels in by_other for verdict in VERDICTS[:3]]
-        shown.append(Row(tuple(map(label, (what, str(len(single(by_other[0]))), *counts))), "other"))
-    columns = [Column("By"), Column("comparisons", "", "wins")]
-    columns += [Column(verdict, f"against {other}", "wins") for other in others for verdict in VERDICTS[:3]]
+        shown.append(TableRow(cells=tuple(map(label, (what, str(len(single(by_other[0]))), *counts))), kind="other"))
+    columns = [TableColumn("By"), TableColumn(title="comparisons", measure="wins")]
+    columns += [
+        TableColumn(title=verdict, group=f"against {other}", measure="wins")
+        for other in others
+        for verdict in VERDICTS[:3]
+    ]
     note = "Comparisons are caches, for DIS pairs of cache and layer; averages over tasks are not counted."
     question = f"On how many caches is {cap} better, on how many worse?"
-    return Table("", "How often", question, "pairs", tuple(columns), tuple(shown), (note,))
+    return Table(
+        name="",
+        title="How often",
+        question=question,
+        topic="pairs",
+        columns=tuple(columns),
+        rows=tuple(shown),
+        notes=(note,),
+    )
 
 
 def rates_table(rates: Sequence[tuple[Sequence[Duel], Sequence[Duel]]], cap: str, speed_up: str) -> Table:
     """One row per cache and opponent: the differences of the premature and of the delayed rate, with their verdicts."""
     rows = [
-        Row((label(one.place), label(one.other.title), one.cell(), label(one.verdict), two.cell(), label(two.verdict)),
-            "other")
-        for premature, delayed in rates for one, two in zip(premature, delayed, strict=True)
-    ]  # fmt: skip
-    columns = [Column("Task"), Column("against")]
+        TableRow(
+            cells=(
+                label(one.place),
+                label(one.other.title),
+                one.cell(),
+                label(one.verdict),
+                two.cell(),
+                label(two.verdict),
+            ),
+            kind="other",
+        )
+        for premature, delayed in rates
+        for one, two in zip(premature, delayed, strict=True)
+    ]
+    columns = [TableColumn("Task"), TableColumn("against")]
     for what in ("premature", "delayed"):
-        columns += [Column("difference", what, "difference"), Column("verdict", what)]
+        columns += [
+            TableColumn(title="difference", group=what, measure="difference"),
+            TableColumn(title="verdict", group=what),
+        ]
     return Table(
-        "", f"Premature and delayed exiting rates near {speed_up}: {cap} less the other",
-        f"Does {cap} leave less often on wrong answers, and stay less often on right ones?", "rates",
-        tuple(columns), tuple(rows), ("All decisions, in percent of them; lower is better for both rates.",),
-    )  # fmt: skip
+        name="",
+        title=f"Premature and delayed exiting rates near {speed_up}: {cap} less the other",
+        question=f"Does {cap} leave less often on wrong answers, and stay less often on right ones?",
+        topic="rates",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=("All decisions, in percent of them; lower is better for both rates.",),
+    )

@@ -18,8 +18,8 @@ from exitbench.reports.findings.choices import change_table, dis_spreads, protoc
 from exitbench.reports.findings.duels import Duel, Duels, duel_table, rates_table, single, tally_table
 from exitbench.reports.findings.paper_order import MOST_PAIRS, agreement_table, group_orders, order_table
 from exitbench.reports.findings.power import power_table, published_difference, published_dis_difference
-from exitbench.reports.formats.markdown import escaped, markdown
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run, own_measure
+from exitbench.reports.formats.markdown import markdown_table, markdown_text
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.run_data.published import score_file
 from exitbench.reports.sentences import listed
@@ -40,7 +40,7 @@ class Section:
     tables: tuple[Table, ...] = ()
 
 
-def contestants(run: Run) -> tuple[Entry, list[Entry]] | None:
+def contestants(run: FinishedRun) -> tuple[SuiteEntry, list[SuiteEntry]] | None:
     """CAP and the signals it is held against; None unless each of them is in the run exactly once."""
     found = [[entry for entry in run.entries if entry.signal == name] for name in ("cap", *KINDS)]
     if any(len(entries) != 1 for entries in found) or not run.rows:
@@ -49,7 +49,7 @@ def contestants(run: Run) -> tuple[Entry, list[Entry]] | None:
     return cap, others
 
 
-def findings(run: Run, origin: str = "", more: Sequence[str] = ()) -> str | None:
+def findings(run: FinishedRun, origin: str = "", more: Sequence[str] = ()) -> str | None:
     """The page; None for a run that does not have what it is about.
 
     ``origin`` says how the page was made, to those who read its source; ``more`` are sentences on the networks, of
@@ -67,7 +67,7 @@ def findings(run: Run, origin: str = "", more: Sequence[str] = ()) -> str | None
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"md": escaped, "table": markdown}
+    environment.filters |= {"md": markdown_text, "table": markdown_table}
     made = origin or "written by exitbench run and exitbench report from the results beside it"
     template = environment.get_template("findings.md.j2")
     return template.render(origin=made, opening=page.opening(), sections=page.sections(more))
@@ -76,7 +76,7 @@ def findings(run: Run, origin: str = "", more: Sequence[str] = ()) -> str | None
 class Findings:
     """What can be said of one run, section by section."""
 
-    def __init__(self, run: Run, cap: Entry, others: Sequence[Entry]) -> None:
+    def __init__(self, run: FinishedRun, cap: SuiteEntry, others: Sequence[SuiteEntry]) -> None:
         self.run, self.cap, self.others = run, cap, list(others)
         self.protocol = leading_protocol(run.protocols)
         self.primary = float(run.suite["primary_speed_up"])
@@ -85,14 +85,14 @@ class Findings:
         self.duels = Duels(run, self.protocol, cap, others)
         self.orders = group_orders(run, self.protocol)
 
-    def name(self, other: Entry) -> str:
+    def name(self, other: SuiteEntry) -> str:
         """An opponent with what it reads."""
         return f"{other.title} ({KINDS[other.signal]})"
 
     def opening(self) -> list[str]:
         """The conclusions: one paragraph."""
         run, cap, at = self.run, self.cap.title, at_speed_up(self.primary)
-        scores = [(cache, own_measure(cache), at, None) for cache in run.caches]
+        scores = [(cache, cache.measure, at, None) for cache in run.caches]
         ranks = [(cache, "dis", NOWHERE, layer) for cache in run.caches for layer in cache.table_layers]
         by_score = [(self.name(one), self.duels.score(one, self.primary)) for one in self.others]
         by_dis = [(self.name(one), self.duels.dis(one)) for one in self.others]
@@ -110,7 +110,7 @@ class Findings:
         ]
 
     def first_places(
-        self, questions: Sequence[tuple[CacheFacts, str, OperatingPoint, int | None]]
+        self, questions: Sequence[tuple[CacheMetadata, str, OperatingPoint, int | None]]
     ) -> tuple[int, int, int]:
         """In how many columns CAP has the highest value, in how many it is not shown to be worse, of how many."""
         best = level = total = 0
@@ -145,7 +145,7 @@ class Findings:
         title = f"Where {cap} beats {listed(list(KINDS.values()))}, and where not"
         return Section(title, tuple(filter(None, sentences)), (first, *tables))
 
-    def beside_paper(self, other: Entry, duels: Sequence[Duel]) -> str:
+    def beside_paper(self, other: SuiteEntry, duels: Sequence[Duel]) -> str:
         """The paper's differences by score on the same tasks, which are for about twice the speed."""
         published, found = {}, []
         for cache, duel in zip(self.run.caches, single(duels), strict=True):
@@ -156,7 +156,7 @@ class Findings:
         what, units = f"By score {self.near} (published: GLUE test)", ("task", "cache")
         return text.paper_sentence(what, self.cap.title, other.title, list(published.values()), found, units)
 
-    def beside_paper_dis(self, other: Entry, duels: Sequence[Duel]) -> str:
+    def beside_paper_dis(self, other: SuiteEntry, duels: Sequence[Duel]) -> str:
         """The paper's differences by DIS at the same layers of the same tasks."""
         places = [(cache, layer) for cache in self.run.caches for layer in cache.table_layers]
         published, found = {}, []
@@ -182,8 +182,9 @@ class Findings:
             f"and at least {MOST_PAIRS:.0%} of the pairs of signals stand as in the paper, and to appear in part where "
             "one of the two holds."
         )
-        return Section("The paper's order and ours", (*text.order_sentences(self.orders, self.cap.title), rule),
-                       tuple(tables))  # fmt: skip
+        return Section(
+            "The paper's order and ours", (*text.order_sentences(self.orders, self.cap.title), rule), tuple(tables)
+        )
 
     def parameter(self) -> Section:
         """How far the parameter of CAP matters."""
@@ -225,7 +226,7 @@ class Findings:
         """Every duel of the first section, under the protocol of ``duels``."""
         return [duel for other in self.others for duel in (*self.scores(duels, other), *duels.dis(other))]
 
-    def scores(self, duels: Duels, other: Entry) -> list[Duel]:
+    def scores(self, duels: Duels, other: SuiteEntry) -> list[Duel]:
         """The duels with one opponent by task score at every speed-up, the primary one first."""
         return [duel for speed_up in self.speed_ups for duel in duels.score(other, speed_up)]
 
@@ -236,7 +237,7 @@ class Findings:
             place_title(run, cache): tuple(
                 run.label(one.signal, one.parameters)
                 for one in run.entries
-                if (row := run.row(cache, protocol, one.signal, one.parameters, own_measure(cache), at)) and row.best
+                if (row := run.row(cache, protocol, one.signal, one.parameters, cache.measure, at)) and row.best
             )
             for cache in run.caches
         }
@@ -257,11 +258,13 @@ class Findings:
         others = [(one, single(self.duels.score(one, self.primary))) for one in self.others]
         power = [
             text.power_sentence(
-                self.cap.title, one.title, duels,
+                self.cap.title,
+                one.title,
+                duels,
                 [published_difference(self.run, cache, self.cap, one) for cache in self.run.caches],
             )
             for one, duels in others
-        ]  # fmt: skip
+        ]
         same = text.identical_sentences(self.run, [one for one in self.run.identical if one.protocol == self.protocol])
         seeds = "Intervals cover the choice of the rows, not another training run of the network."
         sentences = (*more, seeds, *filter(None, power), *same)

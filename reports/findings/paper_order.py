@@ -15,11 +15,11 @@ from typing import Literal
 from scipy.stats import kendalltau
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Group, Run, own_measure
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group, SuiteEntry
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
-from exitbench.reports.tables.table import Column, Row, Table, label
+from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
 Appearance = Literal["appears", "appears in part", "does not appear", "cannot be looked for"]
 MOST_PAIRS = 0.75
@@ -98,17 +98,17 @@ def rank_text(values: Mapping[str, float], name: str) -> str:
     return f"={place}" if shared else str(place)
 
 
-def titles_of(run: Run) -> list[tuple[Entry, str]]:
+def titles_of(run: FinishedRun) -> list[tuple[SuiteEntry, str]]:
     """The entries that have a title of their own: what the published tables know a signal by."""
     titles = [entry.title for entry in run.entries]
     return [(entry, entry.title) for entry in run.entries if titles.count(entry.title) == 1]
 
 
 def score_reading(
-    run: Run, cache: CacheFacts, protocol: str, entry: Entry, point: OperatingPoint
+    run: FinishedRun, cache: CacheMetadata, protocol: str, entry: SuiteEntry, point: OperatingPoint
 ) -> tuple[float, bool]:
     """The score near a speed-up, or in place of an unmatched one the value at exactly it; whether that was needed."""
-    measure = own_measure(cache)
+    measure = cache.measure
     row = run.row(cache, protocol, entry.signal, entry.parameters, measure, point)
     if row is not None and row.status in ("ok", "unreliable"):
         return row.value, False
@@ -116,7 +116,7 @@ def score_reading(
     return (math.nan, False) if exact is None else (exact.value, True)
 
 
-def score_order(run: Run, caches: Sequence[CacheFacts], protocol: str) -> Order:
+def score_order(run: FinishedRun, caches: Sequence[CacheMetadata], protocol: str) -> Order:
     """The order by mean task score near the primary speed-up; the paper's is for about twice the speed."""
     speed_up = float(run.suite["primary_speed_up"])
     ours, paper, stood_in = {}, {}, 0
@@ -129,10 +129,10 @@ def score_order(run: Run, caches: Sequence[CacheFacts], protocol: str) -> Order:
         printed = [one.value for one in figures if one is not None]
         if speed_up == 2 and caches and len(printed) == len(caches):
             paper[title] = math.fsum(printed) / len(printed)
-    return Order(ours, paper, len(caches), stood_in)
+    return Order(ours=ours, paper=paper, over=len(caches), stood_in=stood_in)
 
 
-def dis_order(run: Run, caches: Sequence[CacheFacts], protocol: str) -> Order:
+def dis_order(run: FinishedRun, caches: Sequence[CacheMetadata], protocol: str) -> Order:
     """The order by mean DIS over the suite's layers at which every signal has one."""
     entries = titles_of(run)
     ours: dict[str, list[float]] = {title: [] for _, title in entries}
@@ -158,7 +158,7 @@ def dis_order(run: Run, caches: Sequence[CacheFacts], protocol: str) -> Order:
     )
 
 
-def published_part(run: Run, group: Group) -> tuple[CacheFacts, ...]:
+def published_part(run: FinishedRun, group: Group) -> tuple[CacheMetadata, ...]:
     """The caches of a group whose task and layers the published DIS table has."""
     return tuple(
         cache
@@ -179,18 +179,18 @@ class GroupOrders:
     dis: Order
 
 
-def group_orders(run: Run, protocol: str) -> list[GroupOrders]:
+def group_orders(run: FinishedRun, protocol: str) -> list[GroupOrders]:
     """The orders of every model and split of a run."""
     found = []
     for group in run.groups:
         ranked = published_part(run, group) or group.caches
         found.append(
             GroupOrders(
-                run.group_title(group),
-                tuple(run.task_title(cache) for cache in group.caches),
-                tuple(run.task_title(cache) for cache in ranked),
-                score_order(run, group.caches, protocol),
-                dis_order(run, ranked, protocol),
+                title=run.group_title(group),
+                tasks=tuple(run.task_title(cache) for cache in group.caches),
+                dis_tasks=tuple(run.task_title(cache) for cache in ranked),
+                score=score_order(run, group.caches, protocol),
+                dis=dis_order(run, ranked, protocol),
             )
         )
     return found
@@ -205,19 +205,29 @@ def order_table(order: Order, title: str, tasks: str) -> Table:
             for values in (order.ours, order.paper)
             for text in (fixed(values.get(name, math.nan), 1), rank_text(values, name))
         ]
-        rows.append(Row((label(name), *cells), "other"))
-    columns = [Column("Signal"), *(Column(one, "", "rank") for one in ("here", "rank", "paper", "rank in the paper"))]
+        rows.append(TableRow(cells=(label(name), *cells), kind="other"))
+    columns = [
+        TableColumn("Signal"),
+        *(TableColumn(title=one, measure="rank") for one in ("here", "rank", "paper", "rank in the paper")),
+    ]
     notes = [f"Means over {tasks}. = shares the rank; – is not in the paper's table."]
     if order.stood_in:
         notes.append(
             f"{order.stood_in} of the readings were more than 2% away from the wanted speed-up; in their place stands "
             "the expected value at exactly it."
         )
-    return Table("", title, "Who stands above whom, here and in the paper?", "main", tuple(columns), tuple(rows),
-                 tuple(notes))  # fmt: skip
+    return Table(
+        name="",
+        title=title,
+        question="Who stands above whom, here and in the paper?",
+        topic="main",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=tuple(notes),
+    )
 
 
-def agreement_table(run: Run, protocol: str, cap: Entry) -> Table:
+def agreement_table(run: FinishedRun, protocol: str, cap: SuiteEntry) -> Table:
     """One row per cache: the rank of CAP and how many pairs of signals stand as in the paper, by score and by DIS."""
     rows = []
     for cache in run.caches:
@@ -231,14 +241,20 @@ def agreement_table(run: Run, protocol: str, cap: Entry) -> Table:
                 label(f"{same} of {total}" if total else "–"),
                 label(fixed(order.tau(), 2)),
             ]
-        rows.append(Row((label(place_title(run, cache)), *cells), "other"))
-    columns = [Column("Task")]
+        rows.append(TableRow(cells=(label(place_title(run, cache)), *cells), kind="other"))
+    columns = [TableColumn("Task")]
     for heading in ("score", "DIS"):
         names = (f"rank of {cap.title}", "in the paper", "pairs as in the paper", "Kendall's tau")
-        columns += [Column(name, heading, "rank") for name in names]
+        columns += [TableColumn(title=name, group=heading, measure="rank") for name in names]
     return Table(
-        "", "Task by task", f"Does {cap.title} come first, and do the others follow in the paper's order?", "main",
-        tuple(columns), tuple(rows),
-        ("Pairs of signals that the paper's table holds too and that neither order ties; ranks of DIS by its mean over "
-         "the layers at which every signal has one. – the paper has no such figures.",),
-    )  # fmt: skip
+        name="",
+        title="Task by task",
+        question=f"Does {cap.title} come first, and do the others follow in the paper's order?",
+        topic="main",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=(
+            "Pairs of signals that the paper's table holds too and that neither order ties; ranks of DIS by its mean "
+            "over the layers at which every signal has one. – the paper has no such figures.",
+        ),
+    )

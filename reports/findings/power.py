@@ -11,11 +11,11 @@ from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 from exitbench.reports.findings.choices import signed
 from exitbench.reports.findings.duels import Duel
 from exitbench.reports.findings.paper_order import PUBLISHED_DEPTH
-from exitbench.reports.run_data.finished_run import CacheFacts, Entry, Run
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
-from exitbench.reports.tables.table import Column, Row, Table, label
+from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
 POWER = 0.8
 """The chance of claiming a true difference that is asked for."""
@@ -31,7 +31,7 @@ def claimable(std_err: float, tests: int) -> float:
     return float(norm.ppf(1 - SIGNIFICANCE / (2 * tests)) + norm.ppf(POWER)) * std_err
 
 
-def published_difference(run: Run, cache: CacheFacts, cap: Entry, other: Entry) -> float:
+def published_difference(run: FinishedRun, cache: CacheMetadata, cap: SuiteEntry, other: SuiteEntry) -> float:
     """CAP less another signal in the paper's main table; NaN where it has not both."""
     file, task = score_file(cache.model), run.task_title(cache)
     figures = [published_score(file, entry.title, task) for entry in (cap, other)]
@@ -39,7 +39,9 @@ def published_difference(run: Run, cache: CacheFacts, cap: Entry, other: Entry) 
     return values[0] - values[1] if len(values) == 2 else math.nan
 
 
-def published_dis_difference(run: Run, cache: CacheFacts, layer: int, cap: Entry, other: Entry) -> float:
+def published_dis_difference(
+    run: FinishedRun, cache: CacheMetadata, layer: int, cap: SuiteEntry, other: SuiteEntry
+) -> float:
     """CAP less another signal in the paper's DIS table; NaN where it has not both, or at another depth."""
     if cache.layers != PUBLISHED_DEPTH:
         return math.nan
@@ -48,7 +50,7 @@ def published_dis_difference(run: Run, cache: CacheFacts, layer: int, cap: Entry
     return values[0] - values[1] if len(values) == 2 else math.nan
 
 
-def power_table(run: Run, cap: Entry, others: Sequence[tuple[Entry, Sequence[Duel]]]) -> Table:
+def power_table(run: FinishedRun, cap: SuiteEntry, others: Sequence[tuple[SuiteEntry, Sequence[Duel]]]) -> Table:
     """One row per cache: rows, and for each opponent the difference found, the one it takes, and the paper's."""
     rows = []
     for number, cache in enumerate(run.caches):
@@ -60,15 +62,24 @@ def power_table(run: Run, cap: Entry, others: Sequence[tuple[Entry, Sequence[Due
                 label(fixed(claimable(duel.std_err, duel.tests), 1)),
                 label(signed(published_difference(run, cache, cap, other), 1)),
             ]
-        rows.append(Row(tuple(cells), "other"))
-    columns = [Column("Task"), Column("rows", "", "n")]
+        rows.append(TableRow(cells=tuple(cells), kind="other"))
+    columns = [TableColumn("Task"), TableColumn(title="rows", measure="n")]
     for other, _ in others:
         heading = f"{cap.title} less {other.title}"
-        columns += [Column(one, heading, "difference") for one in ("found", "could be shown", "in the paper")]
+        columns += [
+            TableColumn(title=one, group=heading, measure="difference")
+            for one in ("found", "could be shown", "in the paper")
+        ]
     speed_up = f"{float(run.suite['primary_speed_up']):g}×"
     return Table(
-        "", f"What the rows could show, by score near {speed_up}", "How large would a difference have to be?", "pairs",
-        tuple(columns), tuple(rows),
-        (f"Could be shown: the smallest true difference, in points, that the adjusted test claims in {POWER:.0%} of "
-         "cases, from the standard error of the difference found. – no difference or no figure in the paper.",),
-    )  # fmt: skip
+        name="",
+        title=f"What the rows could show, by score near {speed_up}",
+        question="How large would a difference have to be?",
+        topic="pairs",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=(
+            f"Could be shown: the smallest true difference, in points, that the adjusted test claims in {POWER:.0%} of "
+            "cases, from the standard error of the difference found. – no difference or no figure in the paper.",
+        ),
+    )

@@ -9,11 +9,11 @@ from exitbench.reports.findings.choices import ProtocolChange, Spread, largest, 
 from exitbench.reports.findings.duels import Duel, single, tally, tally_text
 from exitbench.reports.findings.paper_order import GroupOrders, Order, rank
 from exitbench.reports.findings.power import claimable
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.identical import Identical
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
-from exitbench.reports.sentences import listed, named
+from exitbench.reports.sentences import listed, short_name
 
 Leaders = Mapping[str, tuple[str, ...]]
 """Place to the names that share the highest score there."""
@@ -38,12 +38,12 @@ def span(values: Sequence[float], places: int = 1) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def scope_sentence(run: Run, protocol: str) -> str:
+def scope_sentence(run: FinishedRun, protocol: str) -> str:
     """What the page is about."""
-    parts = [
-        f"{named(run.group_title(group))} on {', '.join(named(run.task_title(cache)) for cache in group.caches)}"
-        for group in run.groups
-    ]
+    parts = []
+    for group in run.groups:
+        tasks = ", ".join(short_name(run.task_title(cache)) for cache in group.caches)
+        parts.append(f"{short_name(run.group_title(group))} on {tasks}")
     rows = span([float(cache.rows) for cache in run.caches], 0)
     return (
         f"This is about {counted(len(run.caches), 'cache')} ({'; '.join(parts)}) of {rows} rows; intervals read off "
@@ -110,10 +110,12 @@ def order_sentences(groups: Sequence[GroupOrders], cap: str) -> list[str]:
         return ["The paper has no figures for these tasks, so its order of the signals cannot be looked for."]
     found = {order.appears(cap) for _, order, _ in known}
     whole = found.pop() if len(found) == 1 else "appears in part"
-    where = ", ".join(f"by {what} with {named(group.title)} it {order.appears(cap)}" for group, order, what in known)
+    where = ", ".join(
+        f"by {what} with {short_name(group.title)} it {order.appears(cap)}" for group, order, what in known
+    )
     return [
         f"The paper's order of the signals {whole} on these networks: {where}.",
-        *(f"With {named(group.title)}, {order_part(order, cap, what)}." for group, order, what in known),
+        *(f"With {short_name(group.title)}, {order_part(order, cap, what)}." for group, order, what in known),
     ]
 
 
@@ -147,8 +149,8 @@ def spread_sentence(spreads: Sequence[Spread], what: str, parameter: str, column
     within = sum(one.within_error for one in known)
     return (
         f"Between the values of {parameter}, {what} differs by at most {fixed(widest.width, 1)} points "
-        f"({named(widest.place)}, {widest.where}; standard error of one value {fixed(widest.std_err, 1)}); the whole "
-        f"spread is smaller than one standard error on {within} of {len(known)} {columns}."
+        f"({short_name(widest.place)}, {widest.where}; standard error of one value {fixed(widest.std_err, 1)}); the "
+        f"whole spread is smaller than one standard error on {within} of {len(known)} {columns}."
     )
 
 
@@ -168,10 +170,8 @@ def recommended_sentence(spreads: Sequence[Spread], values: Sequence[float]) -> 
 def change_sentence(changes: Sequence[ProtocolChange], first: str, second: str, near: str) -> str:
     """What the second protocol changes in scores and speed-ups."""
     moved = [
-        (value, one.entry.title, place)
-        for one in changes
-        for value, place in zip(one.scores, one.places, strict=True)
-    ]  # fmt: skip
+        (value, one.entry.title, place) for one in changes for value, place in zip(one.scores, one.places, strict=True)
+    ]
     paces = [value for one in changes for value in one.speed_ups]
     if not moved:
         return f"No reading {near} stands under both protocols, {first} and {second}."
@@ -179,26 +179,27 @@ def change_sentence(changes: Sequence[ProtocolChange], first: str, second: str, 
     average = signed(mean([one for one, *_ in moved]), 2)
     return (
         f"Under {second} instead of {first} the score {near} changes by {average} points on average over signals and "
-        f"caches, at most by {signed(value, 2)} ({named(title)} on {named(place)}), and the speed-up by at most "
-        f"{signed(largest(paces), 3)}."
+        f"caches, at most by {signed(value, 2)} ({short_name(title)} on {short_name(place)}), and the speed-up by at "
+        f"most {signed(largest(paces), 3)}."
     )
 
 
 def flip_sentence(first: str, second: str, before: Sequence[Duel], after: Sequence[Duel]) -> str:
     """Which verdicts change with the protocol."""
     flips = [
-        f"{named(one.other.title)}, {named(one.place)}, {one.where}: {one.verdict} ({first}), {two.verdict} ({second})"
-        for one, two in zip(before, after, strict=True)
-        if one.verdict != two.verdict
+        f"{short_name(old.other.title)}, {short_name(old.place)}, {old.where}: {old.verdict} ({first}), "
+        f"{new.verdict} ({second})"
+        for old, new in zip(before, after, strict=True)
+        if old.verdict != new.verdict
     ]
-    told = f": {'; '.join(flips)}" if flips else ""
-    return f"Of the {len(before)} verdicts above, {len(flips)} change with the protocol{told}."
+    details = f": {'; '.join(flips)}" if flips else ""
+    return f"Of the {len(before)} verdicts above, {len(flips)} change with the protocol{details}."
 
 
 def hands_sentence(first: str, second: str, before: Leaders, after: Leaders) -> str:
     """Where another signal has the highest score under another protocol."""
     moved = [
-        f"{named(place)} ({first}: {listed(before[place])}; {second}: {listed(after[place])})"
+        f"{short_name(place)} ({first}: {listed(before[place])}; {second}: {listed(after[place])})"
         for place in before
         if set(before[place]) != set(after[place])
     ]
@@ -233,11 +234,11 @@ def power_sentence(cap: str, other: str, duels: Sequence[Duel], published: Seque
     )
 
 
-def identical_sentences(run: Run, identical: Sequence[Identical]) -> list[str]:
+def identical_sentences(run: FinishedRun, identical: Sequence[Identical]) -> list[str]:
     """Which entries are one and the same, each group of them with all the places where that holds."""
     places: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for one in identical:
-        places.setdefault(one.members, []).append(named(place_title(run, one.cache)))
+        places.setdefault(one.members, []).append(short_name(place_title(run, one.cache)))
     return [
         f"{listed([run.label(*member) for member in members])} agree in every number on {', '.join(found)}: there they "
         "are one signal under several names."

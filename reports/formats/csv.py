@@ -11,7 +11,7 @@ import io
 import math
 
 from exitbench.reports.run_data.numbers import Number
-from exitbench.reports.tables.table import Cell, Column, Table
+from exitbench.reports.tables.table import Cell, Table, TableColumn
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Beginnings that make a spreadsheet compute; the full-width forms count in some locales."""
@@ -31,7 +31,7 @@ def real(value: float | None) -> str:
     return "" if value is None or math.isnan(value) else repr(float(value))
 
 
-def heading(column: Column) -> str:
+def heading(column: TableColumn) -> str:
     """A column's heading with the one it shares with its neighbours."""
     return f"{column.group}: {column.title}" if column.group else column.title
 
@@ -53,7 +53,7 @@ def described(number: Number) -> str:
     return number.column
 
 
-def csv_text(table: Table) -> str:
+def csv_table(table: Table) -> str:
     """The table as CSV: for each column of numbers its value, interval, further numbers, mark and status."""
     counts = [max((len(row.cells[at].numbers) for row in table.rows), default=0) for at in range(len(table.columns))]
     header: list[str] = []

@@ -13,10 +13,10 @@ INLINE = re.compile(r"([\\`*_\[\]|~$#^@])")
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def escaped(text: str) -> str:
+def markdown_text(text: str) -> str:
     r"""A text that Markdown shows as it is, on one line; also where it begins a line or an item.
 
-    >>> print(escaped("a|b <script>"), escaped("F-PABEE"), escaped("- x"), escaped("2. x"))
+    >>> print(markdown_text("a|b <script>"), markdown_text("F-PABEE"), markdown_text("- x"), markdown_text("2. x"))
     a\|b &lt;script&gt; F-PABEE \- x 2\. x
     """
     flat = INLINE.sub(r"\\\1", " ".join(text.split()))
@@ -24,24 +24,24 @@ def escaped(text: str) -> str:
     return "".join(ENTITIES.get(sign, sign) for sign in flat)
 
 
-def spelled(cell: Cell) -> str:
+def markdown_cell(cell: Cell) -> str:
     """A cell: the best bold, those tied with it in italics, the interval behind."""
-    text = escaped(cell.text)
+    text = markdown_text(cell.text)
     if cell.best:
         text = f"**{text}**"
     elif cell.tied:
         text = f"*{text}*"
-    interval = f" {escaped(cell.interval)}" if cell.interval else ""
+    interval = f" {markdown_text(cell.interval)}" if cell.interval else ""
     return f"{text}{cell.mark}{interval}"
 
 
-def markdown(table: Table) -> str:
+def markdown_table(table: Table) -> str:
     """The table under its title, with the question before it and the notes behind it."""
-    lines = [f"### {escaped(table.title)}", "", escaped(table.question), ""]
-    lines.append("| " + " | ".join(escaped(heading(column)) for column in table.columns) + " |")
+    lines = [f"### {markdown_text(table.title)}", "", markdown_text(table.question), ""]
+    lines.append("| " + " | ".join(markdown_text(heading(column)) for column in table.columns) + " |")
     lines.append("|" + "|".join(" :-- " if column.is_label else " --: " for column in table.columns) + "|")
-    lines += ["| " + " | ".join(spelled(cell) for cell in row.cells) + " |" for row in table.rows]
-    notes = [escaped(note.replace("Underlined:", "Italic:")) for note in table.notes]
+    lines += ["| " + " | ".join(markdown_cell(cell) for cell in row.cells) + " |" for row in table.rows]
+    notes = [markdown_text(note.replace("Underlined:", "Italic:")) for note in table.notes]
     if any(cell.interval for row in table.rows for cell in row.cells):
-        notes.append(escaped("In brackets: 95% interval."))
+        notes.append(markdown_text("In brackets: 95% interval."))
     return "\n".join([*lines, "", *(f"* {note}" for note in notes), ""])

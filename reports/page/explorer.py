@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, operating_point
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
-from exitbench.reports.run_data.finished_run import CacheFacts, Run, own_measure
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.provenance import place_title
 
 SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
@@ -36,7 +36,7 @@ DASHES: dict[object, list[int]] = {"-": [], "--": [0, 6, 3], "-.": [0, 7, 3, 2, 
 RATES = ("premature_all", "delayed_all", "premature_reached", "delayed_reached")
 
 
-def explorer_data(run: Run, budget: int = 2_000_000) -> dict[str, Any]:
+def explorer_data(run: FinishedRun, budget: int = 2_000_000) -> dict[str, Any]:
     """What the explorer of one run needs, as plain values; at most about ``budget`` characters of JSON."""
     data: dict[str, Any] = {}
     found = places(run)
@@ -53,13 +53,13 @@ def explorer_data(run: Run, budget: int = 2_000_000) -> dict[str, Any]:
     return data
 
 
-def lines_of(run: Run) -> list[tuple[str, str]]:
+def lines_of(run: FinishedRun) -> list[tuple[str, str]]:
     """(signal, parameters) of everything that is drawn: the entries, and the random bound last."""
     entries = [(entry.signal, entry.parameters) for entry in run.entries]
     return entries if ("random", "") in entries else [*entries, ("random", "")]
 
 
-def signal_looks(run: Run) -> list[dict[str, str]]:
+def signal_looks(run: FinishedRun) -> list[dict[str, str]]:
     """Label, colour and marker of every line, as in the figures."""
     known = {(look.entry.signal, look.entry.parameters): look for look in looks_of(run)}
     found = []
@@ -70,7 +70,7 @@ def signal_looks(run: Run) -> list[dict[str, str]]:
     return found
 
 
-def dashes(run: Run, cache: CacheFacts, protocol: str) -> dict[tuple[str, str], list[int]]:
+def dashes(run: FinishedRun, cache: CacheMetadata, protocol: str) -> dict[tuple[str, str], list[int]]:
     """Offset and strokes of every line that is not drawn through: repeated entries, and entries that are one here."""
     found: dict[tuple[str, str], list[int]] = {}
     for look in looks_of(run, cache, protocol):
@@ -121,7 +121,7 @@ class Place:
         return {**self.facts, "curves": [facts | points.data(resolution) for facts, points in self.curves]}
 
 
-def places(run: Run) -> list[Place]:
+def places(run: FinishedRun) -> list[Place]:
     """One per cache and protocol, in the suite's order."""
     numbers = {line: number for number, line in enumerate(lines_of(run))}
     drawn = dict(list(run.curves.groupby(["cache", "protocol"], sort=False)))
@@ -148,20 +148,24 @@ def places(run: Run) -> list[Place]:
                     stored = None if points.exits is not None else readings(place, exits, rates)
                     lines.append(({"signal": number, **dash, **({"readings": stored} if stored else {})}, points))
             facts = {
-                "label": place_title(run, cache), "protocol": protocol, "layers": cache.layers,
-                "rows": cache.rows, "score": own_measure(cache), "final": final_score(run, cache, protocol),
-            }  # fmt: skip
+                "label": place_title(run, cache),
+                "protocol": protocol,
+                "layers": cache.layers,
+                "rows": cache.rows,
+                "score": cache.measure,
+                "final": final_score(run, cache, protocol),
+            }
             found.append(Place(facts, sorted(lines, key=lambda line: line[0]["signal"])))
     return found
 
 
-def final_score(run: Run, cache: CacheFacts, protocol: str) -> float | None:
+def final_score(run: FinishedRun, cache: CacheMetadata, protocol: str) -> float | None:
     """The last layer's score, which every curve starts from."""
-    row = run.row(cache, protocol, "final", "", own_measure(cache), FINAL)
+    row = run.row(cache, protocol, "final", "", cache.measure, FINAL)
     return None if row is None or math.isnan(row.value) else round(row.value, 3)
 
 
-def named_thresholds(run: Run) -> dict[tuple[str, str, str, str], list[float]]:
+def named_thresholds(run: FinishedRun) -> dict[tuple[str, str, str, str], list[float]]:
     """Thresholds of readings in the results, by cache, protocol, signal and parameters: their points are kept."""
     found: dict[tuple[str, str, str, str], list[float]] = {}
     for row in run.rows.values():
@@ -187,13 +191,13 @@ def points_of(curve: pd.DataFrame, named: Sequence[float]) -> Points | None:
         for name, unit in (("cost", COST_UNIT), ("low", SCORE_UNIT), ("high", SCORE_UNIT))
     }
     return Points(
-        cost,
-        score,
-        thresholds,
-        np.isin(thresholds, named),
-        np.array(points["exits"].tolist(), dtype=np.int64) if exact else None,
-        tuple(rates),
-        {} if band.empty else edges,
+        cost=cost,
+        score=score,
+        thresholds=thresholds,
+        named=np.isin(thresholds, named),
+        exits=np.array(points["exits"].tolist(), dtype=np.int64) if exact else None,
+        rates=tuple(rates),
+        band={} if band.empty else edges,
     )
 
 
@@ -244,9 +248,9 @@ def threshold_text(value: float) -> float | str | None:
 Stored = dict[tuple[str, str, str, str], dict[OperatingPoint, dict[str, float]]]
 
 
-def stored_rates(run: Run) -> Stored:
+def stored_rates(run: FinishedRun) -> Stored:
     """Rates over all layers, score and speed-up of every matched reading: by place, reading and column."""
-    own = {cache.name: own_measure(cache) for cache in run.caches}
+    own = {cache.name: cache.measure for cache in run.caches}
     found: Stored = {}
     for row in run.rows.values():
         if row.layer is not None or row.operating_point.kind != "speed_up" or math.isnan(row.value):

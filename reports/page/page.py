@@ -20,13 +20,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from exitbench.atomic_files import make_directory, write_text
-from exitbench.reports.figures.catalogue import Figure, figures_of
-from exitbench.reports.formats.csv import csv_text
-from exitbench.reports.formats.latex import latex
-from exitbench.reports.formats.markdown import markdown
+from exitbench.reports.figures.catalogue import ReportFigure, figures_of
+from exitbench.reports.formats.csv import csv_table
+from exitbench.reports.formats.latex import latex_table
+from exitbench.reports.formats.markdown import markdown_table
 from exitbench.reports.page.data_url import data_url
 from exitbench.reports.page.explorer import explorer_data
-from exitbench.reports.run_data.finished_run import CacheFacts, Run
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.glossary import DECISIONS, GLOSSARY
 from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.numbers import Number
@@ -35,8 +35,8 @@ from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.per_task import task_table
 from exitbench.reports.tables.table import TOPICS, Cell, Table
 from exitbench.reports.verdict.alerts import Alert, alerts_of
-from exitbench.reports.verdict.standings import Contests
-from exitbench.reports.verdict.verdict import Verdict, verdict_of
+from exitbench.reports.verdict.standings import Standings
+from exitbench.reports.verdict.verdict import RunVerdict, verdict_of
 
 EXPLORER_CHARACTERS = 1_200_000
 """How much JSON the explorers of a page may hold; packed, about a third of it counts towards the page."""
@@ -98,7 +98,7 @@ class ShownFigure:
     """A drawn figure at its place on the page; ``address`` is its picture as a data: URL."""
 
     id: str
-    figure: Figure
+    figure: ReportFigure
     address: Markup
 
 
@@ -108,7 +108,7 @@ class TaskView:
 
     anchor: str
     title: str
-    cache: CacheFacts
+    cache: CacheMetadata
     table: ShownTable
     figures: tuple[ShownFigure, ...]
 
@@ -116,18 +116,18 @@ class TaskView:
 class RunView:
     """Everything that the page shows of one run."""
 
-    def __init__(self, number: int, run: Run, name: str) -> None:
+    def __init__(self, number: int, run: FinishedRun, name: str) -> None:
         self.number, self.name, self.run = number, name, run
         self.source = SourceRows(self.run)
-        self.contests = Contests(self.source)
+        self.standings = Standings(self.source)
 
     @property
     def prefix(self) -> str:
         return f"run{self.number}-" if self.name else ""
 
     @cached_property
-    def verdict(self) -> Verdict:
-        return verdict_of(self.contests)
+    def verdict(self) -> RunVerdict:
+        return verdict_of(self.standings)
 
     @cached_property
     def alerts(self) -> list[Alert]:
@@ -150,7 +150,15 @@ class RunView:
             mine = [one for one in self.figures if one.figure.cache == cache.name]
             mine.sort(key=lambda one: one.figure.protocol != self.verdict.protocol)
             title = place_title(self.run, cache)
-            found.append(TaskView(f"{self.prefix}{shown.table.name}", title, cache, shown, tuple(mine)))
+            found.append(
+                TaskView(
+                    anchor=f"{self.prefix}{shown.table.name}",
+                    title=title,
+                    cache=cache,
+                    table=shown,
+                    figures=tuple(mine),
+                )
+            )
         return found
 
     @cached_property
@@ -194,12 +202,15 @@ def packed(data: Any) -> str:
 
 def downloads(tables: Sequence[ShownTable]) -> dict[str, dict[str, str]]:
     """The other spellings of every table, by its place."""
-    return {one.id: {"csv": csv_text(one.table), "tex": latex(one.table), "md": markdown(one.table)} for one in tables}
+    return {
+        one.id: {"csv": csv_table(one.table), "tex": latex_table(one.table), "md": markdown_table(one.table)}
+        for one in tables
+    }
 
 
 def write_page(run_dirs: Sequence[Path], out: Path) -> None:
     """Write the page of one run, or of several side by side, to the file ``out``; whole or not at all."""
-    Page([Run(path) for path in run_dirs]).write(out)
+    Page([FinishedRun(path) for path in run_dirs]).write(out)
 
 
 def run_names(run_dirs: Sequence[Path]) -> list[str]:
@@ -213,7 +224,7 @@ def run_names(run_dirs: Sequence[Path]) -> list[str]:
 class Page:
     """The page of one run, or of several side by side; figures are the last thing it looks for."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[FinishedRun]) -> None:
         names = run_names([run.path for run in runs])
         self.views = [RunView(number, run, name) for number, (run, name) in enumerate(zip(runs, names, strict=True))]
 
@@ -232,9 +243,12 @@ class Page:
     def text(self) -> str:
         """The page as text; equal results give equal text."""
         environment = Environment(
-            loader=PackageLoader("exitbench.reports.page"), autoescape=True, undefined=StrictUndefined,
-            trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
+            loader=PackageLoader("exitbench.reports.page"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
         loader = environment.loader
         assert loader is not None
 
@@ -300,5 +314,7 @@ def topics_of(views: Sequence[RunView]) -> list[Topic]:
                 rest.setdefault(one.table.protocol, []).append(one)
         if tables or drawn:
             others = tuple((protocol, tuple(group)) for protocol, group in rest.items())
-            found.append(Topic(key, question, first, others, figures, by_task))
+            found.append(
+                Topic(key=key, question=question, tables=first, others=others, figures=figures, by_task=by_task)
+            )
     return found

@@ -22,17 +22,23 @@ from exitbench.benchmarks.results.vocabulary import AVERAGE
 from exitbench.reports.run_data.identical import Identical, identical_entries
 
 TASK_TITLES = {
-    "sst2": "SST-2", "qnli": "QNLI", "rte": "RTE", "mrpc": "MRPC", "mnli": "MNLI", "qqp": "QQP", "cola": "CoLA",
-    "stsb": "STS-B", "wnli": "WNLI",
-}  # fmt: skip
+    "sst2": "SST-2",
+    "qnli": "QNLI",
+    "rte": "RTE",
+    "mrpc": "MRPC",
+    "mnli": "MNLI",
+    "qqp": "QQP",
+    "cola": "CoLA",
+    "stsb": "STS-B",
+    "wnli": "WNLI",
+}
 """How the tasks of GLUE are printed, and what the published tables call them."""
 
 BOUND_TITLES = {"final": "Final layer", "oracle": "Oracle", "random": "Random", "fixed": "Fixed layer"}
-PROTOCOL_TITLES = {"in-sample": "in-sample", "cross-fit": "cross-fitted", "held-out": "held-out"}
 
 
 @dataclass(frozen=True)
-class Entry:
+class SuiteEntry:
     """One line of the suite's signals, as the result files call it."""
 
     signal: str
@@ -48,7 +54,7 @@ class Entry:
     def values(self) -> list[str]:
         """The parameters of each value of the grid, in the grid's order; one element without a grid.
 
-        >>> Entry("cap", "alpha=0.1|1,center=false", "CAP", "cap").values
+        >>> SuiteEntry("cap", "alpha=0.1|1,center=false", "CAP", "cap").values
         ['alpha=0.1,center=false', 'alpha=1,center=false']
         """
         parts = [part.partition("=") for part in self.parameters.split(",")] if self.parameters else []
@@ -61,10 +67,18 @@ class Entry:
         pairs = (part.partition("=") for part in self.parameters.split(",") if part)
         return [name for name, _, values in pairs if "|" in values]
 
+    def varied_text(self, parameters: str) -> str:
+        """One value of the grid without the parameters that do not vary.
+
+        >>> SuiteEntry("cap", "alpha=0.1|1,center=false", "CAP", "").varied_text("alpha=1,center=false")
+        'alpha=1'
+        """
+        return ", ".join(part for part in parameters.split(",") if part.partition("=")[0] in self.varied)
+
 
 @dataclass(frozen=True)
-class CacheFacts:
-    """What a run records of one cache."""
+class CacheMetadata:
+    """What a run records of one cache: its manifest, in short, and the layers that tables show."""
 
     name: str
     model: str
@@ -76,17 +90,38 @@ class CacheFacts:
     rows: int
     table_layers: tuple[int, ...]
 
+    @property
+    def is_f1(self) -> bool:
+        """Whether the task is judged by F1 of class 1 rather than by accuracy."""
+        return self.metric == "f1"
+
+    @property
+    def measure(self) -> str:
+        """The measure by which the task is judged, as the result files call it."""
+        return "f1" if self.is_f1 else "accuracy"
+
+    @property
+    def measure_title(self) -> str:
+        """The measure by which the task is judged, as it is printed."""
+        return "F1" if self.is_f1 else "Accuracy"
+
 
 @dataclass(frozen=True)
 class Group:
-    """The caches of one model and split: what stands in one table, and is averaged."""
+    """The caches of one model and split: what one table shows, and is averaged."""
 
     model: str
     split: str
-    caches: tuple[CacheFacts, ...]
+    caches: tuple[CacheMetadata, ...]
+
+    @property
+    def average_measure(self) -> str:
+        """The measure of the average over tasks; each task counts by its own where they differ."""
+        measures = {cache.measure for cache in self.caches}
+        return measures.pop() if len(measures) == 1 else "mean_accuracy_f1"
 
 
-class Run:
+class FinishedRun:
     """A run on disk, with everything tables and figures ask of it. Raises InputError when it is no run."""
 
     def __init__(self, path: Path) -> None:
@@ -95,7 +130,8 @@ class Run:
         self.record: dict[str, Any] = self.files.record
         self.suite: dict[str, Any] = self.record["suite"]
         self.entries = [
-            Entry(one["signal"], one["parameters"], one["title"], one["text"]) for one in self.record["entries"]
+            SuiteEntry(entry["signal"], entry["parameters"], entry["title"], entry["text"])
+            for entry in self.record["entries"]
         ]
 
     @cached_property
@@ -131,29 +167,20 @@ class Run:
     def protocols(self) -> list[str]:
         """The protocols that have rows, in the suite's order."""
         present = {row.protocol for row in self.rows.values()}
-        return [one for one in self.suite["protocols"] if one in present]
+        return [protocol for protocol in self.suite["protocols"] if protocol in present]
 
     @cached_property
-    def caches(self) -> list[CacheFacts]:
+    def caches(self) -> list[CacheMetadata]:
         """The caches in the suite's order, also those whose work failed."""
-        found = []
-        for name in self.suite["caches"]:
-            one = self.record["caches"][name]
-            found.append(
-                CacheFacts(
-                    name, one["model"], one["task"], one["split"], one["metric"], one["layers"],
-                    tuple(one["classes"]), one["rows"], tuple(one["table_layers"]),
-                )
-            )  # fmt: skip
-        return found
+        return [cache_metadata(name, self.record["caches"][name]) for name in self.suite["caches"]]
 
     @cached_property
     def groups(self) -> list[Group]:
         """The caches by model and split, in the suite's order."""
-        found: dict[tuple[str, str], list[CacheFacts]] = {}
+        caches_of: dict[tuple[str, str], list[CacheMetadata]] = {}
         for cache in self.caches:
-            found.setdefault((cache.model, cache.split), []).append(cache)
-        return [Group(model, split, tuple(caches)) for (model, split), caches in found.items()]
+            caches_of.setdefault((cache.model, cache.split), []).append(cache)
+        return [Group(model, split, tuple(caches)) for (model, split), caches in caches_of.items()]
 
     @cached_property
     def identical(self) -> list[Identical]:
@@ -162,7 +189,7 @@ class Run:
 
     def row(
         self,
-        cache: CacheFacts,
+        cache: CacheMetadata,
         protocol: str,
         signal: str,
         parameters: str,
@@ -172,9 +199,11 @@ class Run:
         decisions: str = "",
     ) -> Row | None:
         """One row of the results, None where the run has none."""
-        place = {"cache": cache.name, "model": cache.model, "task": cache.task, "split": cache.split}
         return self.find(
-            **place,
+            cache=cache.name,
+            model=cache.model,
+            task=cache.task,
+            split=cache.split,
             protocol=protocol,
             signal=signal,
             parameters=parameters,
@@ -210,36 +239,40 @@ class Run:
     def _labels(self) -> dict[tuple[str, str], str]:
         titles = [entry.title for entry in self.entries]
         taken = {*BOUND_TITLES.values()}
-        found: dict[tuple[str, str], str] = {}
+        labels: dict[tuple[str, str], str] = {}
         for entry in self.entries:
             inside = entry.text.partition("[")[2].removesuffix("]")
-            plain = titles.count(entry.title) == 1 and entry.title not in taken
-            text = entry.title if plain or not inside else f"{entry.title} [{inside}]"
-            if text in found.values() or text in taken:
+            is_unique = titles.count(entry.title) == 1 and entry.title not in taken
+            text = entry.title if is_unique or not inside else f"{entry.title} [{inside}]"
+            if text in labels.values() or text in taken:
                 text = f"{entry.title} ({entry.text})"
-            found[entry.signal, entry.parameters] = text
-        return found
+            labels[entry.signal, entry.parameters] = text
+        return labels
 
     def label(self, signal: str, parameters: str = "") -> str:
         """What an entry or a bound is called: its title, with parameters only where two entries share it."""
-        known = self._labels.get((signal, parameters))
-        if known is not None:
-            return known
+        label = self._labels.get((signal, parameters))
+        if label is not None:
+            return label
         if signal in BOUND_TITLES:
             return BOUND_TITLES[signal]
         title = next((entry.title for entry in self.entries if entry.signal == signal), signal)
         return f"{title} ({parameters})" if parameters else title
 
-    def task_title(self, cache: CacheFacts) -> str:
+    def task_title(self, cache: CacheMetadata) -> str:
         """The heading of a cache's columns among those of its model: the task, or the cache if tasks repeat."""
         group = next(group for group in self.groups if cache in group.caches)
-        if [one.task for one in group.caches].count(cache.task) > 1:
+        if [other.task for other in group.caches].count(cache.task) > 1:
             return cache.name
         return TASK_TITLES.get(cache.task, cache.task)
 
+    def task_heading(self, cache: CacheMetadata) -> str:
+        """A task with its measure, where that is not accuracy."""
+        return f"{self.task_title(cache)} F1" if cache.is_f1 else self.task_title(cache)
+
     def group_title(self, group: Group) -> str:
         """The model of a group, with its split where two groups share the model."""
-        several = [one.model for one in self.groups].count(group.model) > 1
+        several = [other.model for other in self.groups].count(group.model) > 1
         return f"{group.model}, {group.split}" if several else group.model
 
     def each(self) -> Iterator[tuple[Group, str]]:
@@ -249,32 +282,22 @@ class Run:
                 yield group, protocol
 
 
+def cache_metadata(name: str, record: dict[str, Any]) -> CacheMetadata:
+    """What ``run.json`` records of the cache ``name``."""
+    return CacheMetadata(
+        name=name,
+        model=record["model"],
+        task=record["task"],
+        split=record["split"],
+        metric=record["metric"],
+        layers=record["layers"],
+        classes=tuple(record["classes"]),
+        rows=record["rows"],
+        table_layers=tuple(record["table_layers"]),
+    )
+
+
 def by_category(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with each text stored once: figures pick rows by these texts thousands of times."""
     texts = [name for name, kind in frame.dtypes.items() if kind == "str"]
     return frame.astype(dict.fromkeys(texts, "category"))
-
-
-def own_measure(cache: CacheFacts) -> str:
-    """The score by which a task is judged."""
-    return "f1" if cache.metric == "f1" else "accuracy"
-
-
-def average_measure(group: Group) -> str:
-    """The measure of a group's AVG column: each task's own score where they differ."""
-    own = {own_measure(cache) for cache in group.caches}
-    return own.pop() if len(own) == 1 else "mean_accuracy_f1"
-
-
-def task_heading(run: Run, cache: CacheFacts) -> str:
-    """A task with its score, where that is not accuracy."""
-    return f"{run.task_title(cache)} F1" if cache.metric == "f1" else run.task_title(cache)
-
-
-def value_text(entry: Entry, parameters: str) -> str:
-    """One value of a grid without the parameters that do not vary.
-
-    >>> value_text(Entry("cap", "alpha=0.1|1,center=false", "CAP", ""), "alpha=1,center=false")
-    'alpha=1'
-    """
-    return ", ".join(part for part in parameters.split(",") if part.partition("=")[0] in entry.varied)

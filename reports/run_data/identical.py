@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 from exitbench.benchmarks.results.schema import Row
 
 if TYPE_CHECKING:
-    from exitbench.reports.run_data.finished_run import CacheFacts, Run
+    from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 
 
 @dataclass(frozen=True)
 class Identical:
     """Entries whose rankings and readings agree in every number, under one protocol on one cache."""
 
-    cache: CacheFacts
+    cache: CacheMetadata
     protocol: str
     members: tuple[tuple[str, str], ...]
 
-    def sentence(self, run: Run) -> str:
+    def sentence(self, run: FinishedRun) -> str:
         """What a reader should know of it."""
         *first, last = [run.label(*member) for member in self.members]
         why = ": with two classes they rank samples in the same order" if len(self.cache.classes) == 2 else ""
         return f"{run.task_title(self.cache)}: {', '.join(first)} and {last} agree in every number{why}."
 
 
-def identical_entries(run: Run) -> list[Identical]:
+def identical_entries(run: FinishedRun) -> list[Identical]:
     """Groups of two or more entries that agree everywhere, by protocol and cache."""
     entries = {(entry.signal, entry.parameters) for entry in run.entries}
     found: dict[tuple[str, str], dict[tuple[str, str], list[Any]]] = {}

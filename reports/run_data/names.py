@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from exitbench.reports.run_data.finished_run import Group, Run
+from exitbench.reports.run_data.finished_run import FinishedRun, Group
 
 
 def slug(text: str) -> str:
@@ -20,7 +20,7 @@ def slug(text: str) -> str:
     return "-".join(filter(None, (plain, hashlib.sha256(text.encode()).hexdigest()[:6])))
 
 
-def table_name(run: Run, *parts: str, group: Group | None = None, protocol: str = "") -> str:
+def table_name(run: FinishedRun, *parts: str, group: Group | None = None, protocol: str = "") -> str:
     """A file name that no other table of the run has."""
     names = list(parts)
     if group is not None and len(run.groups) > 1:

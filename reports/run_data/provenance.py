@@ -9,8 +9,8 @@ from typing import Any
 
 from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
 from exitbench.reports.run_data.finished_run import (
-    CacheFacts,
-    Run,
+    CacheMetadata,
+    FinishedRun,
 )
 from exitbench.reports.run_data.numbers import Number
 
@@ -31,7 +31,7 @@ def key_of(names: Sequence[str], row: Mapping[str, Any]) -> tuple[Hashable, ...]
     return tuple(key_part(name, row[name]) for name in names)
 
 
-def place_title(run: Run, cache: CacheFacts) -> str:
+def place_title(run: FinishedRun, cache: CacheMetadata) -> str:
     """A task as a sentence calls it: with its model where the run has several."""
     title = run.task_title(cache)
     return f"{title} with {cache.model}" if len(run.groups) > 1 else title
@@ -48,7 +48,7 @@ def is_turned(number: Number, pair: Pair) -> bool:
 class SourceRows:
     """The rows of one run's results and pairs by key and by position."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: FinishedRun) -> None:
         self.run = run
 
     @property

@@ -43,11 +43,16 @@ def figures(file: str) -> tuple[PublishedFigure, ...]:
             speed = row.get("speedup") or row.get("mean_speedup")
             found.append(
                 PublishedFigure(
-                    file, line, row["method"], row["task"], float(row.get("score") or row["dis"]),
-                    speed_up=float(speed) if speed else None, layer=int(row["layer"]) if row.get("layer") else None,
+                    file=file,
+                    line=line,
+                    method=row["method"],
+                    task=row["task"],
+                    value=float(row.get("score") or row["dis"]),
+                    speed_up=float(speed) if speed else None,
+                    layer=int(row["layer"]) if row.get("layer") else None,
                     metric=row.get("metric", ""),
                 )
-            )  # fmt: skip
+            )
     return tuple(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.cost import cost_tables
 from exitbench.reports.tables.exit_rates import rate_tables
 from exitbench.reports.tables.pairs import difference_tables, wins_tables
@@ -13,12 +13,20 @@ from exitbench.reports.tables.table_parts import says_something
 from exitbench.reports.tables.task_scores import area_tables, backbone_tables, loss_tables, score_tables
 
 
-def tables_of(run: Run) -> list[Table]:
+def tables_of(run: FinishedRun) -> list[Table]:
     """Every table the run has numbers for, by question, in the order of ``TOPICS``."""
     tables = [
-        *score_tables(run), *area_tables(run), *loss_tables(run),
-        *dis_tables(run), *aurc_tables(run), *rate_tables(run),
-        *parameter_tables(run), *wins_tables(run), *difference_tables(run), *backbone_tables(run), *cost_tables(run),
-    ]  # fmt: skip
+        *score_tables(run),
+        *area_tables(run),
+        *loss_tables(run),
+        *dis_tables(run),
+        *aurc_tables(run),
+        *rate_tables(run),
+        *parameter_tables(run),
+        *wins_tables(run),
+        *difference_tables(run),
+        *backbone_tables(run),
+        *cost_tables(run),
+    ]
     order = list(TOPICS)
     return sorted((table for table in tables if says_something(table)), key=lambda table: order.index(table.topic))

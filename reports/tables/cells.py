@@ -15,7 +15,7 @@ PERCENT_TIED = 5.0
 """From this share on, tied pairs are printed beside a DIS instead of only when hovering."""
 
 
-def shown(row: Row, digits: int | None = None) -> Number:
+def result_number(row: Row, digits: int | None = None) -> Number:
     """The number of one row."""
     return number(row.value, row.low, row.high, key=row.key, digits=digits)
 
@@ -38,9 +38,14 @@ def cell_of(row: Row | None, text: str, numbers: tuple[Number, ...], *more: str)
         return missing("the run has no such number")
     ok = row.status == "ok"
     return Cell(
-        text, numbers, best=bool(row.best), tied=bool(row.tied_with_best), status=row.status,
-        reason="" if ok else row.reason, hint=hint_of(row, *more, row.reason if ok else ""),
-    )  # fmt: skip
+        text,
+        numbers,
+        best=bool(row.best),
+        tied=bool(row.tied_with_best),
+        status=row.status,
+        reason="" if ok else row.reason,
+        hint=hint_of(row, *more, row.reason if ok else ""),
+    )
 
 
 def has_value(row: Row | None) -> bool:
@@ -48,38 +53,38 @@ def has_value(row: Row | None) -> bool:
     return row is not None and not math.isnan(row.value)
 
 
-def undefined(row: Row | None) -> Cell:
+def undefined_cell(row: Row | None) -> Cell:
     """A cell for a row without a value, or for no row."""
     if row is None:
         return missing("the run has no such number")
     return Cell("–", status=row.status, reason=row.reason, hint=row.reason)
 
 
-def plain(row: Row | None, digits: int | None = None, suffix: str = "") -> Cell:
+def number_cell(row: Row | None, digits: int | None = None, suffix: str = "") -> Cell:
     """One number, such as a rate."""
     if row is None or not has_value(row):
-        return undefined(row)
-    one = shown(row, digits)
+        return undefined_cell(row)
+    one = result_number(row, digits)
     return cell_of(row, one.text + suffix, (one,))
 
 
 def ratio(row: Row | None) -> Cell:
     """A speed-up."""
-    return plain(row, digits=2, suffix="×")
+    return number_cell(row, digits=2, suffix="×")
 
 
 def score_at_speed(score: Row | None, speed: Row | None, exact: Row | None = None, exactly: str = "") -> Cell:
     """The paper's form ``score (speed-up×)``; beside an unmatched reading the value at ``exactly`` that speed-up."""
     if score is None or not has_value(score):
-        return undefined(score)
-    one = shown(score)
+        return undefined_cell(score)
+    one = result_number(score)
     numbers, text = [one], one.text
     if speed is not None and has_value(speed):
-        two = shown(speed, digits=2)
+        two = result_number(speed, digits=2)
         numbers.append(two)
         text += f" ({two.text}×)"
     if exact is not None and has_value(exact):
-        three = shown(exact, digits=max(0, one.text[::-1].find(".")))
+        three = result_number(exact, digits=max(0, one.text[::-1].find(".")))
         numbers.append(three)
         text += f"; {three.text} at {exactly}"
     return cell_of(score, text, tuple(numbers))
@@ -88,11 +93,11 @@ def score_at_speed(score: Row | None, speed: Row | None, exact: Row | None = Non
 def dis_cell(dis: Row | None, tied: Row | None) -> Cell:
     """A DIS, with the share of tied pairs beside it where it matters."""
     if dis is None or not has_value(dis):
-        return undefined(dis)
-    one = shown(dis)
+        return undefined_cell(dis)
+    one = result_number(dis)
     if tied is None or not has_value(tied) or tied.value == 0:
         return cell_of(dis, one.text, (one,))
-    share = shown(tied, digits=0 if tied.value >= PERCENT_TIED else 2)
+    share = result_number(tied, digits=0 if tied.value >= PERCENT_TIED else 2)
     if tied.value < PERCENT_TIED:
         return cell_of(dis, one.text, (one,), f"{share.text}% of pairs tied")
     return cell_of(dis, f"{one.text} ({share.text}% tied)", (one, share))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from exitbench.benchmarks.measures.cost_file import Cost, TimedSignal, read_cost
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number, fixed, number
-from exitbench.reports.tables.table import Cell, Column, Row, Table, label, missing
+from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label, missing
 
 Key = tuple[Any, ...]
 
 
-def cost_tables(run: Run) -> list[Table]:
+def cost_tables(run: FinishedRun) -> list[Table]:
     """Operations, parameters and times; none where the folder has no ``cost.json``."""
     cost = read_cost(run.path)
     if cost is None:
@@ -41,7 +41,7 @@ def count_cell(count: int | None, key: Key, column: str) -> Cell:
     return Cell(one.text, (one,), status="ok", hint=f"{count}")
 
 
-def published_cell(text: str) -> Cell:
+def printed_cell(text: str) -> Cell:
     """The paper's own figure, as printed."""
     return Cell(text or "–", status="published", hint="as published" if text else "")
 
@@ -52,19 +52,31 @@ def operations_table(cost: Cost) -> Table:
     for number_, one in enumerate(cost.operations):
         key = ("operations", number_)
         cells = (
-            label(one.module), label(str(one.classes)), label(one.per),
+            label(one.module),
+            label(str(one.classes)),
+            label(one.per),
             count_cell(one.published_convention, key, "published_convention"),
-            count_cell(one.with_attention, key, "with_attention"), published_cell(one.published),
-        )  # fmt: skip
-        rows.append(Row(cells, "other"))
+            count_cell(one.with_attention, key, "with_attention"),
+            printed_cell(one.published),
+        )
+        rows.append(TableRow(cells=cells, kind="other"))
     columns = (
-        Column("Module"), Column("Classes"), Column("Per"), Column("Published convention", "", "cost", "lower"),
-        Column("With attention", "", "cost", "lower"), Column("As published", "", "published"),
-    )  # fmt: skip
+        TableColumn("Module"),
+        TableColumn("Classes"),
+        TableColumn("Per"),
+        TableColumn(title="Published convention", measure="cost", better="lower"),
+        TableColumn(title="With attention", measure="cost", better="lower"),
+        TableColumn(title="As published", measure="published"),
+    )
     return Table(
-        "cost-operations", f"Floating point operations ({cost.network})", "What do the signals add to the computation?",
-        "costs", columns, tuple(rows), ("As published: copied from the paper, BERT-base on 128 tokens.",),
-    )  # fmt: skip
+        name="cost-operations",
+        title=f"Floating point operations ({cost.network})",
+        question="What do the signals add to the computation?",
+        topic="costs",
+        columns=columns,
+        rows=tuple(rows),
+        notes=("As published: copied from the paper, BERT-base on 128 tokens.",),
+    )
 
 
 def parameters_table(cost: Cost) -> Table:
@@ -72,14 +84,26 @@ def parameters_table(cost: Cost) -> Table:
     rows = []
     for number_, one in enumerate(cost.parameters):
         cells = (
-            label(one.part), label(str(one.classes)), count_cell(one.parameters, ("parameters", number_), "parameters"),
-            published_cell(one.published),
-        )  # fmt: skip
-        rows.append(Row(cells, "other"))
-    columns = (Column("Part"), Column("Classes"), Column("Parameters", "", "cost", "lower"),
-               Column("As published", "", "published"))  # fmt: skip
-    return Table("cost-parameters", f"Parameters ({cost.network})", "How large do the exits make the network?", "costs",
-                 columns, tuple(rows))  # fmt: skip
+            label(one.part),
+            label(str(one.classes)),
+            count_cell(one.parameters, ("parameters", number_), "parameters"),
+            printed_cell(one.published),
+        )
+        rows.append(TableRow(cells=cells, kind="other"))
+    columns = (
+        TableColumn("Part"),
+        TableColumn("Classes"),
+        TableColumn(title="Parameters", measure="cost", better="lower"),
+        TableColumn(title="As published", measure="published"),
+    )
+    return Table(
+        name="cost-parameters",
+        title=f"Parameters ({cost.network})",
+        question="How large do the exits make the network?",
+        topic="costs",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def timing_table(cost: Cost) -> Table:
@@ -88,20 +112,30 @@ def timing_table(cost: Cost) -> Table:
     rows = []
     for number_, one in enumerate(cost.timing.rows):
         key = ("timing", number_)
-        rows.append(Row((label(one.title), *timed_cells(one, key)), "signal", one.signal))
+        rows.append(TableRow(cells=(label(one.title), *timed_cells(one, key)), kind="signal", signal=one.signal))
     setting = ", ".join(f"{name} {value}" for name, value in cost.timing.setting.items())
     columns = (
-        Column("Signal"), Column("Milliseconds per batch", "", "cost", "lower"),
-        Column("Overhead, percent", "", "cost", "lower"), Column("Overhead as published", "", "published"),
-    )  # fmt: skip
-    return Table("cost-time", f"Time of asking the signal ({cost.network})", "How long does a signal take to compute?",
-                 "costs", columns, tuple(rows), (f"Setting: {setting}.",))  # fmt: skip
+        TableColumn("Signal"),
+        TableColumn(title="Milliseconds per batch", measure="cost", better="lower"),
+        TableColumn(title="Overhead, percent", measure="cost", better="lower"),
+        TableColumn(title="Overhead as published", measure="published"),
+    )
+    return Table(
+        name="cost-time",
+        title=f"Time of asking the signal ({cost.network})",
+        question="How long does a signal take to compute?",
+        topic="costs",
+        columns=columns,
+        rows=tuple(rows),
+        notes=(f"Setting: {setting}.",),
+    )
 
 
 def timed_cells(one: TimedSignal, key: Key) -> list[Cell]:
     """Seconds and overhead of one contender, with intervals, and the published overhead."""
-    time = number(1000 * one.seconds, 1000 * one.seconds_low, 1000 * one.seconds_high, source="cost", key=key,
-                  column="seconds")  # fmt: skip
+    time = number(
+        1000 * one.seconds, 1000 * one.seconds_low, 1000 * one.seconds_high, source="cost", key=key, column="seconds"
+    )
     over = number(one.overhead, one.overhead_low, one.overhead_high, source="cost", key=key, column="overhead")
     paper = "" if one.published_overhead is None else fixed(one.published_overhead, 1)
-    return [Cell(time.text, (time,), status="ok"), Cell(over.text, (over,), status="ok"), published_cell(paper)]
+    return [Cell(time.text, (time,), status="ok"), Cell(over.text, (over,), status="ok"), printed_cell(paper)]

@@ -7,23 +7,23 @@ from typing import Any
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import PAIR_KEY
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
-from exitbench.reports.run_data.finished_run import Group, Run, average_measure, own_measure, task_heading
+from exitbench.reports.run_data.finished_run import FinishedRun, Group
 from exitbench.reports.run_data.names import slug, table_name
 from exitbench.reports.tables.cells import pair_cell
-from exitbench.reports.tables.table import Cell, Column, Row, Table, label
+from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import finished, where
 
 Pair = dict[str, Any]
 Name = tuple[str, str]
 
 
-def key_of(pair: Pair) -> tuple[Any, ...]:
+def pair_key(pair: Pair) -> tuple[Any, ...]:
     """The key of a row of ``pairs.parquet``."""
     return tuple(pair[name] for name in PAIR_KEY)
 
 
 def pairs_by_question(
-    run: Run, group: Group, protocol: str
+    run: FinishedRun, group: Group, protocol: str
 ) -> dict[tuple[str, OperatingPoint, int | None, str, str], list[Pair]]:
     """The pairs of a group: (cache, operating point, layer, decisions, measure) to rows."""
     found: dict[tuple[str, OperatingPoint, int | None, str, str], list[Pair]] = {}
@@ -44,22 +44,22 @@ def both_ways(pairs: list[Pair]) -> dict[tuple[Name, Name], tuple[Pair, int]]:
     return found
 
 
-def names_in(run: Run, pairs: list[Pair]) -> list[Name]:
+def names_in(run: FinishedRun, pairs: list[Pair]) -> list[Name]:
     """The entries that take part in some comparison, in the suite's order."""
     present = {(pair[f"signal_{side}"], pair[f"parameters_{side}"]) for pair in pairs for side in "ab"}
     return [(entry.signal, entry.parameters) for entry in run.entries if (entry.signal, entry.parameters) in present]
 
 
-def wins_tables(run: Run) -> list[Table]:
+def wins_tables(run: FinishedRun) -> list[Table]:
     """Who beats whom, over tasks at the primary speed-up and over tasks and layers by DIS."""
     return [table for group, protocol in run.each() for table in wins_of(run, group, protocol)]
 
 
-def wins_of(run: Run, group: Group, protocol: str) -> list[Table]:
+def wins_of(run: FinishedRun, group: Group, protocol: str) -> list[Table]:
     """The two tables of wins of one model and protocol; none when nothing is compared."""
     by_question = pairs_by_question(run, group, protocol)
     at = at_speed_up(float(run.suite["primary_speed_up"]))
-    score = [(cache.name, at, None, "", own_measure(cache)) for cache in group.caches]
+    score = [(cache.name, at, None, "", cache.measure) for cache in group.caches]
     dis = [(cache.name, NOWHERE, layer, "", "dis") for cache in group.caches for layer in cache.table_layers]
     found = []
     for name, what, questions in (("score", f"task score near {at.short}", score), ("dis", "DIS", dis)):
@@ -70,18 +70,24 @@ def wins_of(run: Run, group: Group, protocol: str) -> list[Table]:
         rows = []
         for first in names:
             cells = [wins_cell(pairs, first, second) for second in names]
-            rows.append(Row((label(run.label(*first)), *cells), signal=first[0]))
-        columns = [Column(run.label(*one), "against", "wins") for one in names]
+            rows.append(TableRow((label(run.label(*first)), *cells), signal=first[0]))
+        columns = [TableColumn(title=run.label(*one), group="against", measure="wins") for one in names]
         counted = "tasks" if name == "score" else "tasks and layers"
         table = Table(
-            table_name(run, f"wins-{name}", group=group, protocol=protocol),
-            f"Pairwise wins by {what} ({where(run, group, protocol)})",
-            "Between which signals can a difference be claimed at all?",
-            "pairs", (Column("Signal"), *columns), tuple(rows),
-            (f"Better : worse, counted over {len(questions)} {counted} where the Holm-adjusted p-value "
-             f"is below {SIGNIFICANCE}; the rest cannot be told apart. Protocol: {protocol}.",
-             "Bold: some wins and no loss."), protocol, group.model,
-        )  # fmt: skip
+            name=table_name(run, f"wins-{name}", group=group, protocol=protocol),
+            title=f"Pairwise wins by {what} ({where(run, group, protocol)})",
+            question="Between which signals can a difference be claimed at all?",
+            topic="pairs",
+            columns=(TableColumn("Signal"), *columns),
+            rows=tuple(rows),
+            notes=(
+                f"Better : worse, counted over {len(questions)} {counted} where the Holm-adjusted p-value "
+                f"is below {SIGNIFICANCE}; the rest cannot be told apart. Protocol: {protocol}.",
+                "Bold: some wins and no loss.",
+            ),
+            protocol=protocol,
+            model=group.model,
+        )
         found.append(finished(run, table, group))
     return found
 
@@ -105,15 +111,15 @@ def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
     return Cell(f"{better} : {worse}", best=better > 0 and worse == 0, status="ok", hint=f"of {total} comparisons")
 
 
-def difference_tables(run: Run) -> list[Table]:
+def difference_tables(run: FinishedRun) -> list[Table]:
     """Every pair at the primary speed-up, one table per task and for the average."""
     tables = []
     at = at_speed_up(float(run.suite["primary_speed_up"]))
     for group, protocol in run.each():
         by_question = pairs_by_question(run, group, protocol)
-        columns = [(cache.name, task_heading(run, cache), own_measure(cache)) for cache in group.caches]
+        columns = [(cache.name, run.task_heading(cache), cache.measure) for cache in group.caches]
         if len(group.caches) > 1:
-            columns.append(("", AVERAGE, average_measure(group)))
+            columns.append(("", AVERAGE, group.average_measure))
         for cache, title, measure in columns:
             pairs = by_question.get((cache, at, None, "", measure), [])
             if pairs:
@@ -121,7 +127,7 @@ def difference_tables(run: Run) -> list[Table]:
     return tables
 
 
-def difference_table(run: Run, group: Group, protocol: str, place: tuple[str, str], pairs: list[Pair]) -> Table:
+def difference_table(run: FinishedRun, group: Group, protocol: str, place: tuple[str, str], pairs: list[Pair]) -> Table:
     """All paired differences of one column of the main table: row less column."""
     names, known = names_in(run, pairs), both_ways(pairs)
     cache, title = place
@@ -130,15 +136,26 @@ def difference_table(run: Run, group: Group, protocol: str, place: tuple[str, st
         cells = [label(run.label(*first))]
         for second in names:
             pair, sign = known.get((first, second), ({}, 1))
-            cells.append(pair_cell(pair, key_of(pair), sign) if pair else Cell("·"))
-        rows.append(Row(tuple(cells), signal=first[0]))
+            cells.append(pair_cell(pair, pair_key(pair), sign) if pair else Cell("·"))
+        rows.append(TableRow(tuple(cells), signal=first[0]))
     speed = f"{float(run.suite['primary_speed_up']):g}×"
     return Table(
-        table_name(run, f"differences-{slug(cache or AVERAGE)}", group=None if cache else group, protocol=protocol),
-        f"Paired differences near {speed}: {title} ({where(run, group, protocol)})",
-        "By how much do two signals differ on the same samples?",
-        "pairs", (Column("Signal"), *(Column(run.label(*one), "less", "difference", "higher") for one in names)),
-        tuple(rows),
-        (f"Row less column in points, with the p-value adjusted by Holm's method over all pairs. Protocol: {protocol}.",
-         f"Bold: better with an adjusted p-value below {SIGNIFICANCE}."), protocol, group.model,
-    )  # fmt: skip
+        name=table_name(
+            run, f"differences-{slug(cache or AVERAGE)}", group=None if cache else group, protocol=protocol
+        ),
+        title=f"Paired differences near {speed}: {title} ({where(run, group, protocol)})",
+        question="By how much do two signals differ on the same samples?",
+        topic="pairs",
+        columns=(
+            TableColumn("Signal"),
+            *(TableColumn(title=run.label(*one), group="less", measure="difference", better="higher") for one in names),
+        ),
+        rows=tuple(rows),
+        notes=(
+            "Row less column in points, with the p-value adjusted by Holm's method over all pairs. "
+            f"Protocol: {protocol}.",
+            f"Bold: better with an adjusted p-value below {SIGNIFICANCE}.",
+        ),
+        protocol=protocol,
+        model=group.model,
+    )

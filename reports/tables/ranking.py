@@ -5,35 +5,40 @@ from __future__ import annotations
 from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data import published
-from exitbench.reports.run_data.finished_run import CacheFacts, Group, Run
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
 from exitbench.reports.run_data.names import table_name
-from exitbench.reports.tables.cells import dis_cell, plain, published_cell
-from exitbench.reports.tables.table import Cell, Column, Row, Table, label
+from exitbench.reports.tables.cells import dis_cell, number_cell, published_cell
+from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import entry_rows, finished, where
 
 
-def layer_columns(run: Run, group: Group, measure: str, better: str) -> tuple[Column, ...]:
+def layer_columns(run: FinishedRun, group: Group, measure: str, better: str) -> tuple[TableColumn, ...]:
     """The label column, then the suite's layers of every task."""
     return (
-        Column("Signal"),
+        TableColumn("Signal"),
         *(
-            Column(f"layer {layer}", run.task_title(cache), measure, "higher" if better == "higher" else "lower")
-            for cache, layer in places(group)
+            TableColumn(
+                title=f"layer {layer}",
+                group=run.task_title(cache),
+                measure=measure,
+                better="higher" if better == "higher" else "lower",
+            )
+            for cache, layer in task_layers(group)
         ),
     )
 
 
-def places(group: Group) -> list[tuple[CacheFacts, int]]:
+def task_layers(group: Group) -> list[tuple[CacheMetadata, int]]:
     """The tasks of a group with the suite's layers of each."""
     return [(cache, layer) for cache in group.caches for layer in cache.table_layers]
 
 
-def dis_tables(run: Run) -> list[Table]:
+def dis_tables(run: FinishedRun) -> list[Table]:
     """DIS by layer, per model and protocol."""
     return [dis_table(run, group, protocol) for group, protocol in run.each()]
 
 
-def dis_table(run: Run, group: Group, protocol: str) -> Table:
+def dis_table(run: FinishedRun, group: Group, protocol: str) -> Table:
     """DIS at the suite's layers, with the published figures for networks as deep as the published one."""
 
     def cells(signal: str, parameters: str) -> list[Cell]:
@@ -42,56 +47,66 @@ def dis_table(run: Run, group: Group, protocol: str) -> Table:
                 run.row(cache, protocol, signal, parameters, "dis", NOWHERE, layer),
                 run.row(cache, protocol, signal, parameters, "tied_share", NOWHERE, layer),
             )
-            for cache, layer in places(group)
+            for cache, layer in task_layers(group)
         ]
 
-    beside = published_rows(run, group)
+    beside = published_dis_rows(run, group)
     notes = [f"Protocol: {protocol}. 50 is chance. Where more than 5% of pairs are tied, their share stands behind."]
     if beside:
         notes.append("Published rows are copied from the paper: another backbone and another training.")
     table = Table(
-        table_name(run, "dis", group=group, protocol=protocol),
-        f"DIS by layer ({where(run, group, protocol)})",
-        "How often is the signal more certain of a right prediction than of a wrong one?",
-        "dis", layer_columns(run, group, "dis", "higher"), (*entry_rows(run, cells), *beside), tuple(notes), protocol,
-        group.model,
-    )  # fmt: skip
+        name=table_name(run, "dis", group=group, protocol=protocol),
+        title=f"DIS by layer ({where(run, group, protocol)})",
+        question="How often is the signal more certain of a right prediction than of a wrong one?",
+        topic="dis",
+        columns=layer_columns(run, group, "dis", "higher"),
+        rows=(*entry_rows(run, cells), *beside),
+        notes=tuple(notes),
+        protocol=protocol,
+        model=group.model,
+    )
     return finished(run, table, group)
 
 
-def published_rows(run: Run, group: Group) -> list[Row]:
+def published_dis_rows(run: FinishedRun, group: Group) -> list[TableRow]:
     """The paper's DIS of this run's signals, at the same layers of a network of the same depth."""
     found = []
     for title in dict.fromkeys(entry.title for entry in run.entries if entry.signal not in BOUNDS):
         figures = [
             published.published_dis(title, run.task_title(cache), layer) if cache.layers == 12 else None
-            for cache, layer in places(group)
+            for cache, layer in task_layers(group)
         ]
         if any(figures):
             cells = [Cell("–", status="published") if one is None else published_cell(one) for one in figures]
-            found.append(Row((label(f"{title} ({published.WHAT[published.DIS]})"), *cells), "published"))
+            found.append(
+                TableRow(cells=(label(f"{title} ({published.WHAT[published.DIS]})"), *cells), kind="published")
+            )
     return found
 
 
-def aurc_tables(run: Run) -> list[Table]:
+def aurc_tables(run: FinishedRun) -> list[Table]:
     """Excess AURC by layer, per model and protocol."""
     return [aurc_table(run, group, protocol) for group, protocol in run.each()]
 
 
-def aurc_table(run: Run, group: Group, protocol: str) -> Table:
+def aurc_table(run: FinishedRun, group: Group, protocol: str) -> Table:
     """Excess AURC at the suite's layers."""
 
     def cells(signal: str, parameters: str) -> list[Cell]:
         return [
-            plain(run.row(cache, protocol, signal, parameters, "excess_aurc", NOWHERE, layer))
-            for cache, layer in places(group)
+            number_cell(run.row(cache, protocol, signal, parameters, "excess_aurc", NOWHERE, layer))
+            for cache, layer in task_layers(group)
         ]
 
     table = Table(
-        table_name(run, "excess-aurc", group=group, protocol=protocol),
-        f"Excess AURC by layer ({where(run, group, protocol)})",
-        "How many more errors are kept than by the best possible ranking, over all coverages?",
-        "dis", layer_columns(run, group, "excess_aurc", "lower"), tuple(entry_rows(run, cells)),
-        (f"Protocol: {protocol}. Lower is better.",), protocol, group.model,
-    )  # fmt: skip
+        name=table_name(run, "excess-aurc", group=group, protocol=protocol),
+        title=f"Excess AURC by layer ({where(run, group, protocol)})",
+        question="How many more errors are kept than by the best possible ranking, over all coverages?",
+        topic="dis",
+        columns=layer_columns(run, group, "excess_aurc", "lower"),
+        rows=tuple(entry_rows(run, cells)),
+        notes=(f"Protocol: {protocol}. Lower is better.",),
+        protocol=protocol,
+        model=group.model,
+    )
     return finished(run, table, group)

@@ -1,14 +1,14 @@
 """A table as a value: what is shown in each cell, where the number comes from, and how sure it is.
 
-CSV, Markdown, LaTeX and HTML are different spellings of the same :class:`Table`. A number that is shown
-carries the file and the key of the row it was read from, so that any spelling can be compared with the
-result files cell by cell. No text in here is escaped: each spelling escapes for itself.
+CSV, Markdown, LaTeX, HTML and the terminal are formats of the same :class:`Table`. A number that is shown carries the
+file and the key of the row it was read from, so that any format can be compared with the result files cell by cell.
+No text in here is escaped: each format escapes for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from exitbench.reports.run_data.numbers import Number
@@ -17,7 +17,7 @@ RowKind = Literal["signal", "bound", "published", "average", "other"]
 
 
 MARKS = {"unmatched": "†", "unreliable": "‡"}
-"""Signs of the statuses that leave a number standing."""
+"""Signs of the statuses under which a number is still shown."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column. ``group`` is the heading it shares with its neighbours (a task), ``measure`` the entry of the
     glossary that defines what stands below (empty for labels), ``better`` the direction for sorting."""
 
@@ -83,7 +83,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One row; bounds, averages and published rows are set apart from measured signals by ``kind``."""
 
     cells: tuple[Cell, ...]
@@ -103,8 +103,8 @@ class Table:
     title: str
     question: str
     topic: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[TableColumn, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     protocol: str = ""
     model: str = ""
@@ -157,12 +157,3 @@ def label(text: str, hint: str = "") -> Cell:
 def missing(reason: str) -> Cell:
     """A cell for which the run has no number."""
     return Cell("–", status="missing", reason=reason)
-
-
-def of_run(table: Table, run: str) -> Table:
-    """The same table with the run's name in every number, for a page that shows several runs."""
-    rows = []
-    for row in table.rows:
-        cells = tuple(replace(cell, numbers=tuple(replace(one, run=run) for one in cell.numbers)) for cell in row.cells)
-        rows.append(replace(row, cells=cells))
-    return replace(table, rows=tuple(rows))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from exitbench.reports.run_data.finished_run import Group, Run
+from exitbench.reports.run_data.finished_run import FinishedRun, Group
 from exitbench.reports.run_data.identical import Identical
-from exitbench.reports.tables.table import Cell, Row, Table, label
+from exitbench.reports.tables.table import Cell, Table, TableRow, label
 
 CellOf = Callable[[str, str], list[Cell]]
 """(signal, parameters) to the cells of its row, without the label."""
@@ -20,27 +20,31 @@ MARK_NOTES = {
 BEST_NOTE = "Bold: best of the column. Underlined: not significantly worse than the best (Holm-adjusted p ≥ 0.05)."
 
 
-def entry_rows(run: Run, cells: CellOf) -> list[Row]:
+def entry_rows(run: FinishedRun, cells: CellOf) -> list[TableRow]:
     """One row per entry of the suite."""
     return [
-        Row((label(run.label(entry.signal, entry.parameters), entry.text), *cells(entry.signal, entry.parameters)),
-            signal=entry.signal)
+        TableRow(
+            (label(run.label(entry.signal, entry.parameters), entry.text), *cells(entry.signal, entry.parameters)),
+            signal=entry.signal,
+        )
         for entry in run.entries
-    ]  # fmt: skip
+    ]
 
 
-def bound_rows(run: Run, bounds: Iterable[str], cells: CellOf) -> list[Row]:
+def bound_rows(run: FinishedRun, bounds: Iterable[str], cells: CellOf) -> list[TableRow]:
     """Rows of bounds, without those the run has nothing of."""
-    found = [Row((label(run.label(bound)), *cells(bound, "")), "bound", bound) for bound in bounds]
+    found = [
+        TableRow(cells=(label(run.label(bound)), *cells(bound, "")), kind="bound", signal=bound) for bound in bounds
+    ]
     return [row for row in found if any(cell.numbers for cell in row.cells)]
 
 
-def where(run: Run, group: Group, protocol: str) -> str:
+def where(run: FinishedRun, group: Group, protocol: str) -> str:
     """Model and protocol of a table, for its title."""
     return f"{run.group_title(group)}, {protocol}"
 
 
-def finished(run: Run, table: Table, group: Group | None = None) -> Table:
+def finished(run: FinishedRun, table: Table, group: Group | None = None) -> Table:
     """The table with the notes its cells need behind its own."""
     mine = [
         one
@@ -50,7 +54,7 @@ def finished(run: Run, table: Table, group: Group | None = None) -> Table:
     return replace(table, notes=notes_of(table.rows, mine, run, *table.notes))
 
 
-def notes_of(rows: Sequence[Row], identical: Iterable[Identical], run: Run, *more: str) -> tuple[str, ...]:
+def notes_of(rows: Sequence[TableRow], identical: Iterable[Identical], run: FinishedRun, *more: str) -> tuple[str, ...]:
     """Notes for some rows: ``more``, what marks mean, which entries are one, and why cells are empty."""
     cells = [cell for row in rows for cell in row.cells]
     notes = list(more)

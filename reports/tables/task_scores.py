@@ -6,16 +6,13 @@ from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, Operati
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data import published
 from exitbench.reports.run_data.finished_run import (
-    CacheFacts,
+    CacheMetadata,
+    FinishedRun,
     Group,
-    Run,
-    average_measure,
-    own_measure,
-    task_heading,
 )
 from exitbench.reports.run_data.names import table_name
-from exitbench.reports.tables.cells import plain, published_cell, ratio, score_at_speed
-from exitbench.reports.tables.table import Cell, Column, Row, Table, label
+from exitbench.reports.tables.cells import number_cell, published_cell, ratio, score_at_speed
+from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished, where
 
 AVERAGE = "AVG"
@@ -23,36 +20,42 @@ READ_AT = {"final": FINAL, "oracle": NOWHERE}
 """Bounds that have one reading only, whatever the wanted speed-up."""
 
 
-def score_columns(run: Run, group: Group) -> list[Column]:
+def score_columns(run: FinishedRun, group: Group) -> list[TableColumn]:
     """One column per task, and the average of several."""
-    columns = [Column(task_heading(run, cache), "", own_measure(cache), "higher") for cache in group.caches]
+    columns = [
+        TableColumn(title=run.task_heading(cache), measure=cache.measure, better="higher") for cache in group.caches
+    ]
     if len(group.caches) > 1:
-        columns.append(Column(AVERAGE, "", average_measure(group), "higher"))
+        columns.append(TableColumn(title=AVERAGE, measure=group.average_measure, better="higher"))
     return columns
 
 
-def reading(run: Run, cache: CacheFacts, protocol: str, signal: str, parameters: str, point: OperatingPoint) -> Cell:
+def reading(
+    run: FinishedRun, cache: CacheMetadata, protocol: str, signal: str, parameters: str, point: OperatingPoint
+) -> Cell:
     """Score and speed-up of one signal at one reading of one cache; a bound without readings at its own."""
     wanted = READ_AT.get(signal, point)
-    measure = own_measure(cache)
+    measure = cache.measure
     score = run.row(cache, protocol, signal, parameters, measure, wanted)
     speed = run.row(cache, protocol, signal, parameters, "speed_up", wanted)
     exact = run.row(cache, protocol, signal, parameters, measure, wanted, None, "randomised")
     return score_at_speed(score, speed, exact, f"{point.number:g}×")
 
 
-def readings(run: Run, group: Group, protocol: str, signal: str, parameters: str, point: OperatingPoint) -> list[Cell]:
+def readings(
+    run: FinishedRun, group: Group, protocol: str, signal: str, parameters: str, point: OperatingPoint
+) -> list[Cell]:
     """The cells of one row near one speed-up, the average of several tasks last."""
     found = [reading(run, cache, protocol, signal, parameters, point) for cache in group.caches]
     if len(group.caches) > 1:
         wanted = READ_AT.get(signal, point)
-        score = run.average_row(group, protocol, signal, parameters, average_measure(group), wanted)
+        score = run.average_row(group, protocol, signal, parameters, group.average_measure, wanted)
         speed = run.average_row(group, protocol, signal, parameters, "speed_up", wanted)
         found.append(score_at_speed(score, speed))
     return found
 
 
-def published_rows(run: Run, group: Group) -> list[Row]:
+def published_score_rows(run: FinishedRun, group: Group) -> list[TableRow]:
     """The paper's main table for the signals of this run, and its network without exits."""
     file = published.score_file(group.model)
     titles = list(dict.fromkeys(entry.title for entry in run.entries if entry.signal not in BOUNDS))
@@ -63,18 +66,18 @@ def published_rows(run: Run, group: Group) -> list[Row]:
             cells = [Cell("–", status="published") if one is None else published_cell(one) for one in figures]
             if len(group.caches) > 1:
                 cells.append(Cell("–", status="published", hint="not in the published data"))
-            found.append(Row((label(f"{method} ({published.WHAT[file]})"), *cells), "published"))
+            found.append(TableRow(cells=(label(f"{method} ({published.WHAT[file]})"), *cells), kind="published"))
     return found
 
 
-def score_tables(run: Run) -> list[Table]:
+def score_tables(run: FinishedRun) -> list[Table]:
     """Score near each speed-up, the primary one first."""
     primary = float(run.suite["primary_speed_up"])
     speeds = dict.fromkeys((primary, *map(float, run.suite["speed_ups"])))
     return [score_table(run, group, protocol, speed) for speed in speeds for group, protocol in run.each()]
 
 
-def score_table(run: Run, group: Group, protocol: str, speed: float) -> Table:
+def score_table(run: FinishedRun, group: Group, protocol: str, speed: float) -> Table:
     """Score near one speed-up; at the primary one with the published rows beside it, where those are for about 2x."""
 
     def cells(signal: str, parameters: str) -> list[Cell]:
@@ -83,25 +86,30 @@ def score_table(run: Run, group: Group, protocol: str, speed: float) -> Table:
     rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
     notes = [f"Cells: score (speed-up). Protocol: {protocol}."]
     is_primary = speed == float(run.suite["primary_speed_up"])
-    beside = published_rows(run, group) if is_primary and speed == 2 else []
+    beside = published_score_rows(run, group) if is_primary and speed == 2 else []
     if beside:
         notes.append("Published rows are copied from the paper: another backbone, another training, another test set.")
     name = "main" if is_primary else f"speed-up-{speed:g}".replace(".", "-")
     table = Table(
-        table_name(run, name, group=group, protocol=protocol),
-        f"Task score near {speed:g}× ({where(run, group, protocol)})",
-        f"How much of the task score is left when about {speed:g} times fewer layers are computed?",
-        "main", (Column("Signal"), *score_columns(run, group)), (*rows, *beside), tuple(notes), protocol, group.model,
-    )  # fmt: skip
+        name=table_name(run, name, group=group, protocol=protocol),
+        title=f"Task score near {speed:g}× ({where(run, group, protocol)})",
+        question=f"How much of the task score is left when about {speed:g} times fewer layers are computed?",
+        topic="main",
+        columns=(TableColumn("Signal"), *score_columns(run, group)),
+        rows=(*rows, *beside),
+        notes=tuple(notes),
+        protocol=protocol,
+        model=group.model,
+    )
     return finished(run, table, group)
 
 
-def loss_tables(run: Run) -> list[Table]:
+def loss_tables(run: FinishedRun) -> list[Table]:
     """The largest speed-up within each loss, per model and protocol."""
     return [loss_table(run, group, protocol) for group, protocol in run.each()]
 
 
-def loss_table(run: Run, group: Group, protocol: str) -> Table:
+def loss_table(run: FinishedRun, group: Group, protocol: str) -> Table:
     """The largest speed-up within each loss."""
     losses = [float(loss) for loss in run.suite["losses"]]
     several = len(group.caches) > 1
@@ -116,42 +124,52 @@ def loss_table(run: Run, group: Group, protocol: str) -> Table:
                 found.append(ratio(run.average_row(group, protocol, signal, parameters, "max_speed_up", point)))
         return found
 
-    columns = [Column("Signal")]
+    columns = [TableColumn("Signal")]
     for loss in losses:
         heading = f"within {loss:g} point" + ("" if loss == 1 else "s")
-        titles = [task_heading(run, cache) for cache in group.caches] + ([AVERAGE] if several else [])
-        columns += [Column(title, heading, "max_speed_up", "higher") for title in titles]
+        titles = [run.task_heading(cache) for cache in group.caches] + ([AVERAGE] if several else [])
+        columns += [
+            TableColumn(title=title, group=heading, measure="max_speed_up", better="higher") for title in titles
+        ]
     table = Table(
-        table_name(run, "loss", group=group, protocol=protocol),
-        f"Largest speed-up within a loss ({where(run, group, protocol)})",
-        "How fast may the network get before its task score falls by more than a given loss?",
-        "loss", tuple(columns), tuple(entry_rows(run, cells)), (), protocol, group.model,
-    )  # fmt: skip
+        name=table_name(run, "loss", group=group, protocol=protocol),
+        title=f"Largest speed-up within a loss ({where(run, group, protocol)})",
+        question="How fast may the network get before its task score falls by more than a given loss?",
+        topic="loss",
+        columns=tuple(columns),
+        rows=tuple(entry_rows(run, cells)),
+        protocol=protocol,
+        model=group.model,
+    )
     return finished(run, table, group)
 
 
-def area_tables(run: Run) -> list[Table]:
+def area_tables(run: FinishedRun) -> list[Table]:
     """The area under the whole trade-off curve, per model and protocol."""
     return [area_table(run, group, protocol) for group, protocol in run.each()]
 
 
-def area_table(run: Run, group: Group, protocol: str) -> Table:
+def area_table(run: FinishedRun, group: Group, protocol: str) -> Table:
     """The area under the whole trade-off curve."""
 
     def cells(signal: str, parameters: str) -> list[Cell]:
-        return [plain(run.row(cache, protocol, signal, parameters, "area")) for cache in group.caches]
+        return [number_cell(run.row(cache, protocol, signal, parameters, "area")) for cache in group.caches]
 
-    columns = [Column(task_heading(run, cache), "", "area", "higher") for cache in group.caches]
+    columns = [TableColumn(title=run.task_heading(cache), measure="area", better="higher") for cache in group.caches]
     table = Table(
-        table_name(run, "area", group=group, protocol=protocol),
-        f"Area under the trade-off curve ({where(run, group, protocol)})",
-        "Which signal keeps most of the score over all costs that every signal reaches?",
-        "main", (Column("Signal"), *columns), tuple(entry_rows(run, cells)), (), protocol, group.model,
-    )  # fmt: skip
+        name=table_name(run, "area", group=group, protocol=protocol),
+        title=f"Area under the trade-off curve ({where(run, group, protocol)})",
+        question="Which signal keeps most of the score over all costs that every signal reaches?",
+        topic="main",
+        columns=(TableColumn("Signal"), *columns),
+        rows=tuple(entry_rows(run, cells)),
+        protocol=protocol,
+        model=group.model,
+    )
     return finished(run, table, group)
 
 
-def backbone_tables(run: Run) -> list[Table]:
+def backbone_tables(run: FinishedRun) -> list[Table]:
     """The tasks that several backbones share, side by side at the primary speed-up, per protocol."""
     models: dict[str, set[str]] = {}
     for cache in run.caches:
@@ -160,7 +178,7 @@ def backbone_tables(run: Run) -> list[Table]:
     return [backbone_table(run, chosen, protocol) for protocol in run.protocols] if chosen else []
 
 
-def backbone_table(run: Run, chosen: list[tuple[Group, CacheFacts]], protocol: str) -> Table:
+def backbone_table(run: FinishedRun, chosen: list[tuple[Group, CacheMetadata]], protocol: str) -> Table:
     """Some caches of several backbones side by side."""
     speed = float(run.suite["primary_speed_up"])
 
@@ -168,17 +186,23 @@ def backbone_table(run: Run, chosen: list[tuple[Group, CacheFacts]], protocol: s
         return [reading(run, cache, protocol, signal, parameters, at_speed_up(speed)) for _, cache in chosen]
 
     columns = [
-        Column(
-            task_heading(run, cache), f"{run.group_title(group)} ({cache.layers} layers)", own_measure(cache), "higher"
+        TableColumn(
+            title=run.task_heading(cache),
+            group=f"{run.group_title(group)} ({cache.layers} layers)",
+            measure=cache.measure,
+            better="higher",
         )
         for group, cache in chosen
     ]
     rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
     table = Table(
-        table_name(run, "backbones", protocol=protocol),
-        f"Backbones side by side near {speed:g}× ({protocol})",
-        "Does the order of the signals hold for another backbone on the same tasks?",
-        "backbones", (Column("Signal"), *columns), tuple(rows),
-        (f"Cells: score (speed-up). Protocol: {protocol}.",), protocol,
-    )  # fmt: skip
+        name=table_name(run, "backbones", protocol=protocol),
+        title=f"Backbones side by side near {speed:g}× ({protocol})",
+        question="Does the order of the signals hold for another backbone on the same tasks?",
+        topic="backbones",
+        columns=(TableColumn("Signal"), *columns),
+        rows=tuple(rows),
+        notes=(f"Cells: score (speed-up). Protocol: {protocol}.",),
+        protocol=protocol,
+    )
     return finished(run, table)

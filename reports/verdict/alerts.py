@@ -10,7 +10,7 @@ from typing import Literal
 from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import place_title
 
 Severity = Literal["error", "caution", "note"]
@@ -31,18 +31,18 @@ class Alert:
     places: tuple[str, ...] = ()
 
 
-def alerts_of(run: Run) -> list[Alert]:
+def alerts_of(run: FinishedRun) -> list[Alert]:
     """All alerts of a run, the gravest first."""
     shown = shown_rows(run)
     found = [
         *failed_units(run.record),
         *missing_cells(run),
         *few_samples(run),
-        *unreliable(shown, run),
-        *unmatched(shown, run),
-        *undefined(shown, run),
-        *ties(shown, run),
-        *identical(run),
+        *unreliable_alerts(shown, run),
+        *unmatched_alerts(shown, run),
+        *undefined_alerts(shown, run),
+        *tie_alerts(shown, run),
+        *identical_alerts(run),
         *only_in_sample(run),
         *run_notes(run.record),
     ]
@@ -50,7 +50,7 @@ def alerts_of(run: Run) -> list[Alert]:
     return sorted(found, key=lambda alert: order[alert.severity])
 
 
-def shown_rows(run: Run) -> list[Row]:
+def shown_rows(run: FinishedRun) -> list[Row]:
     """The rows of compared entries that the tables show: readings, and measures at the suite's layers."""
     entries = {(entry.signal, entry.parameters) for entry in run.entries}
     layers = {cache.name: cache.table_layers for cache in run.caches}
@@ -73,10 +73,10 @@ def failed_units(record: Mapping[str, object]) -> list[Alert]:
     places = tuple(f"{one['label']}: {one['reason']}" for one in failures)
     count = f"{len(places)} parts of the run" if len(places) > 1 else "One part of the run"
     meaning = "Their cells are missing below, and nothing was compared with them. Start the run again to try once more."
-    return [Alert("error", "failed", f"{count} failed", meaning, places)]
+    return [Alert(severity="error", kind="failed", headline=f"{count} failed", meaning=meaning, places=places)]
 
 
-def missing_cells(run: Run) -> list[Alert]:
+def missing_cells(run: FinishedRun) -> list[Alert]:
     """Entries without any row where others have one."""
     present: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in run.rows.values():
@@ -90,12 +90,20 @@ def missing_cells(run: Run) -> list[Alert]:
                     gaps.setdefault(label, []).append(f"{place_title(run, cache)} ({protocol})")
     if not gaps:
         return []
-    places = tuple(f"{label}: {shortened(where)}" for label, where in gaps.items())
+    places = tuple(f"{label}: {first_few(where)}" for label, where in gaps.items())
     meaning = "Averages over tasks leave such a signal out, and it takes no part in comparisons there."
-    return [Alert("error", "missing", f"{plural(len(gaps), 'signal')} without results on some task", meaning, places)]
+    return [
+        Alert(
+            severity="error",
+            kind="missing",
+            headline=f"{plural(len(gaps), 'signal')} without results on some task",
+            meaning=meaning,
+            places=places,
+        )
+    ]
 
 
-def few_samples(run: Run) -> list[Alert]:
+def few_samples(run: FinishedRun) -> list[Alert]:
     """Caches too small for fine differences."""
     small = [cache for cache in run.caches if cache.rows < FEW_ROWS]
     if not small:
@@ -103,39 +111,38 @@ def few_samples(run: Run) -> list[Alert]:
     places = tuple(f"{place_title(run, cache)}: {plural(cache.rows, 'row')}" for cache in small)
     head = f"Few samples on {plural(len(small), 'task')}"
     meaning = f"Below {FEW_ROWS} rows, intervals are wide and little can be claimed."
-    return [Alert("caution", "few-samples", head, meaning, places)]
+    return [Alert(severity="caution", kind="few-samples", headline=head, meaning=meaning, places=places)]
 
 
-def unreliable(shown: Sequence[Row], run: Run) -> list[Alert]:
+def unreliable_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     """Numbers whose interval cannot be trusted."""
     found = [row for row in shown if row.status == "unreliable"]
     meaning = "Too few right or too few wrong predictions, or no spread at all: shown, but the interval means little."
-    return grouped("caution", "unreliable", "{} with an unreliable interval", meaning, found, run, by_measure)
+    return grouped("caution", "unreliable", "{} with an unreliable interval", meaning, found, run, measure_and_layer)
 
 
-def unmatched(shown: Sequence[Row], run: Run) -> list[Alert]:
+def unmatched_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     """One alert for all readings that are too far from the wanted speed-up."""
     found = [row for row in shown if row.status == "unmatched" and row.measure == "speed_up" and not row.decisions]
     meaning = (
         "No operating point lies within 2 % of the wanted speed-up. Such a cell takes no part in best, tests and "
         "averages; where the signal reaches both sides, the value at exactly that speed-up stands beside it."
     )
-    return grouped("caution", "unmatched", "{} not matched in speed-up", meaning, found, run, by_reading, "reading")
+    return grouped("caution", "unmatched", "{} not matched in speed-up", meaning, found, run, layer_or_point, "reading")
 
 
-def undefined(shown: Sequence[Row], run: Run) -> list[Alert]:
+def undefined_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     """Cells without a number, where there is nothing to measure."""
     found = [row for row in shown if row.status == "undefined" and row.measure in ("dis", "accuracy", "f1")]
     meaning = "There is nothing to measure in these cells, such as a first layer that has no score yet."
-    return grouped("note", "undefined", "{} undefined", meaning, found, run, by_reading)
+    return grouped("note", "undefined", "{} undefined", meaning, found, run, layer_or_point)
 
 
-def ties(shown: Sequence[Row], run: Run) -> list[Alert]:
+def tie_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     """Rankings with many equal scores."""
     found = [
-        row for row in shown
-        if row.measure == "tied_share" and not math.isnan(row.value) and row.value >= TIED_PERCENT
-    ]  # fmt: skip
+        row for row in shown if row.measure == "tied_share" and not math.isnan(row.value) and row.value >= TIED_PERCENT
+    ]
     meaning = (
         f"At least {TIED_PERCENT:g} % of the pairs behind a DIS are tied and count one half each: "
         "part of that ranking is a coin."
@@ -145,7 +152,7 @@ def ties(shown: Sequence[Row], run: Run) -> list[Alert]:
     )
 
 
-def identical(run: Run) -> list[Alert]:
+def identical_alerts(run: FinishedRun) -> list[Alert]:
     """Signals that rank all samples alike, which two classes force on three of them."""
     if not run.identical:
         return []
@@ -153,16 +160,16 @@ def identical(run: Run) -> list[Alert]:
     for twin in run.identical:
         members = ", ".join(run.label(*member) for member in twin.members)
         groups.setdefault(members, []).append(f"{place_title(run, twin.cache)} ({twin.protocol})")
-    places = tuple(f"{members}: {shortened(where)}" for members, where in groups.items())
+    places = tuple(f"{members}: {first_few(where)}" for members, where in groups.items())
     meaning = (
         "With two classes, entropy, normalised entropy and the largest probability all follow the difference of the "
         "two logits: same ranking, same curve. Equal rows there are one signal under several names, not agreement "
         "between methods."
     )
-    return [Alert("note", "identical", "Identical signals", meaning, places)]
+    return [Alert(severity="note", kind="identical", headline="Identical signals", meaning=meaning, places=places)]
 
 
-def only_in_sample(run: Run) -> list[Alert]:
+def only_in_sample(run: FinishedRun) -> list[Alert]:
     """A run whose choices were made on the samples it scores."""
     if list(run.suite["protocols"]) != ["in-sample"]:
         return []
@@ -179,16 +186,24 @@ def run_notes(record: Mapping[str, object]) -> list[Alert]:
     if not isinstance(notes, list) or not notes:
         return []
     meaning = "A parameter that could never exit is not tried."
-    return [Alert("note", "notes", "Left out of the grids", meaning, tuple(map(str, notes)))]
+    return [
+        Alert(
+            severity="note",
+            kind="notes",
+            headline="Left out of the grids",
+            meaning=meaning,
+            places=tuple(map(str, notes)),
+        )
+    ]
 
 
-def by_measure(row: Row) -> str:
+def measure_and_layer(row: Row) -> str:
     """Where a row stands: its measure, and its layer if it has one."""
     where = f" at layer {row.layer}" if row.layer is not None else ""
     return f"{row.measure.replace('_', ' ')}{where}"
 
 
-def by_reading(row: Row) -> str:
+def layer_or_point(row: Row) -> str:
     """Where a row stands: its layer, or its reading."""
     if row.layer is not None:
         return f"layer {row.layer}"
@@ -201,7 +216,7 @@ def grouped(
     headline: str,
     meaning: str,
     found: Iterable[Row],
-    run: Run,
+    run: FinishedRun,
     where: Callable[[Row], str],
     noun: str = "cell",
 ) -> list[Alert]:
@@ -221,7 +236,11 @@ def grouped(
         f"{label}: " + "; ".join(f"{task} ({', '.join(spots)})" for task, spots in tasks.items())
         for label, tasks in lines.items()
     )
-    return [Alert(severity, kind, headline.format(plural(cells, noun)), meaning, places)]
+    return [
+        Alert(
+            severity=severity, kind=kind, headline=headline.format(plural(cells, noun)), meaning=meaning, places=places
+        )
+    ]
 
 
 def plural(count: int, noun: str) -> str:
@@ -233,6 +252,6 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def shortened(where: Sequence[str], most: int = 6) -> str:
+def first_few(where: Sequence[str], most: int = 6) -> str:
     """The first few of many places."""
     return ", ".join(where[:most]) + (f" and {len(where) - most} more" if len(where) > most else "")

@@ -10,10 +10,9 @@ from typing import Any
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import PAIR_KEY, Row
 from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
-from exitbench.reports.run_data.finished_run import average_measure, own_measure
 from exitbench.reports.run_data.numbers import Number, number, p_text
 from exitbench.reports.run_data.provenance import Pair, SourceRows, key_of, place_title
-from exitbench.reports.tables.cells import shown
+from exitbench.reports.tables.cells import result_number
 
 Question = tuple[str, str, str, str, OperatingPoint, int | None, str, str]
 """What makes a column: cache, model, split, protocol, operating point, layer, decisions, measure."""
@@ -31,7 +30,7 @@ class Lead:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ColumnStanding:
     """One column: its best entry, those level with it, and its lead over the best entry that is clearly worse.
 
     ``shared`` are other entries with the very same best value, ``level`` those that are lower but not clearly so.
@@ -68,7 +67,7 @@ def leading_protocol(protocols: Sequence[str]) -> str:
     return next((one for one in PROTOCOLS if one in protocols), protocols[0] if protocols else PROTOCOLS[-1])
 
 
-class Contests:
+class Standings:
     """The columns of one run in which entries are compared."""
 
     def __init__(self, source: SourceRows) -> None:
@@ -86,7 +85,7 @@ class Contests:
     def questions(self) -> Iterable[Question]:
         return self._columns.keys()
 
-    def standing(self, question: Question) -> Standing | None:
+    def standing(self, question: Question) -> ColumnStanding | None:
         """The standing of one column; None when nothing in it was compared."""
         column = self._columns.get(question, [])
         best = next((row for row in column if row.best), None)
@@ -97,17 +96,17 @@ class Contests:
         worse = [row for row in column if not row.tied_with_best]
         worse.sort(key=lambda row: row.value, reverse=best.measure not in LOWER_IS_BETTER)
         pace = self.run.rows.get(best._replace(measure="speed_up").key)
-        return Standing(
-            self.place(question),
-            question,
-            self.label(best),
-            best.signal,
-            shown(best),
-            None if pace is None or math.isnan(pace.value) else shown(pace, digits=2),
-            tuple(self.label(row) for row in level),
-            self.lead(best, worse[0]) if worse else None,
-            len(column),
-            tuple(self.label(row) for row in shared),
+        return ColumnStanding(
+            place=self.place(question),
+            question=question,
+            best=self.label(best),
+            signal=best.signal,
+            score=result_number(best),
+            speed_up=None if pace is None or math.isnan(pace.value) else result_number(pace, digits=2),
+            level=tuple(self.label(row) for row in level),
+            behind=self.lead(best, worse[0]) if worse else None,
+            compared=len(column),
+            shared=tuple(self.label(row) for row in shared),
         )
 
     def place(self, question: Question) -> str:
@@ -133,20 +132,19 @@ class Contests:
             return Lead(self.label(other), gap, p)
         return None
 
-    def at_speed_up(self, speed_up: float, protocol: str) -> list[Standing]:
+    def at_speed_up(self, speed_up: float, protocol: str) -> list[ColumnStanding]:
         """Task score at a matched speed-up: averages first, then one standing per cache."""
         at = at_speed_up(speed_up)
         wanted: list[Question] = [
-            ("", group.model, group.split, protocol, at, None, "", average_measure(group)) for group in self.run.groups
+            ("", group.model, group.split, protocol, at, None, "", group.average_measure) for group in self.run.groups
         ]
         wanted += [
-            (cache.name, cache.model, cache.split, protocol, at, None, "", own_measure(cache))
-            for cache in self.run.caches
+            (cache.name, cache.model, cache.split, protocol, at, None, "", cache.measure) for cache in self.run.caches
         ]
         found = (self.standing(one) for one in wanted)
         return [one for one in found if one is not None]
 
-    def at_layers(self, protocol: str) -> list[Standing]:
+    def at_layers(self, protocol: str) -> list[ColumnStanding]:
         """DIS at the suite's layers of every cache."""
         wanted: list[Question] = [
             (cache.name, cache.model, cache.split, protocol, NOWHERE, layer, "", "dis")

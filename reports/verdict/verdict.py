@@ -10,44 +10,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exitbench.reports.run_data.numbers import Number
-from exitbench.reports.sentences import listed, named
-from exitbench.reports.verdict.standings import Contests, Lead, Standing, leading_protocol
+from exitbench.reports.sentences import listed, short_name
+from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings, leading_protocol
 
 Sentence = tuple[str | Number, ...]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunVerdict:
     """What the page says first: sentences, and the standings that they were made from."""
 
     protocol: str
     speed_up: float
     sentences: tuple[Sentence, ...]
-    standings: tuple[Standing, ...]
+    standings: tuple[ColumnStanding, ...]
 
 
-def verdict_of(contests: Contests) -> Verdict:
+def verdict_of(standings: Standings) -> RunVerdict:
     """Who leads at the suite's primary speed-up, where that can be claimed, and who ranks right above wrong."""
-    run = contests.run
+    run = standings.run
     protocol = leading_protocol(run.protocols)
     speed_up = float(run.suite["primary_speed_up"])
-    scores = contests.at_speed_up(speed_up, protocol)
-    ranks = contests.at_layers(protocol)
-    sentences = [lead_sentence(scores, speed_up, protocol), spread_sentence(scores), ranking_sentence(ranks)]
-    return Verdict(protocol, speed_up, tuple(one for one in sentences if one), tuple(scores))
+    scores = standings.at_speed_up(speed_up, protocol)
+    ranks = standings.at_layers(protocol)
+    sentences = [lead_sentence(scores, speed_up, protocol), winners_sentence(scores), ranking_sentence(ranks)]
+    return RunVerdict(protocol, speed_up, tuple(one for one in sentences if one), tuple(scores))
 
 
-def lead_sentence(standings: Sequence[Standing], speed_up: float, protocol: str) -> Sentence:
+def lead_sentence(standings: Sequence[ColumnStanding], speed_up: float, protocol: str) -> Sentence:
     """The headline: the average over tasks where there is one, otherwise the first task."""
     if not standings:
         return (f"No reading near {speed_up:g}× could be compared under the {protocol} protocol.",)
     first = standings[0]
     average = not first.cache
-    where = f"averaged over the tasks of {named(first.question[1])}" if average else f"on {named(first.place)}"
+    where = (
+        f"averaged over the tasks of {short_name(first.question[1])}" if average else f"on {short_name(first.place)}"
+    )
     if first.compared < 2:
-        head: Sentence = (f"Near {speed_up:g}×, {where}, {named(first.best)} scores ", first.score, *pace_of(first))
+        head: Sentence = (
+            f"Near {speed_up:g}×, {where}, {short_name(first.best)} scores ",
+            first.score,
+            *pace_of(first),
+        )
         return (*head, f" ({protocol}); there was nothing to compare it with.")
-    names = listed([named(name) for name in (first.best, *first.shared)])
+    names = listed([short_name(name) for name in (first.best, *first.shared)])
     return (
         f"Near {speed_up:g}×, {where}, {names} {'share' if first.shared else 'keeps'} the highest score, ",
         first.score,
@@ -57,20 +63,20 @@ def lead_sentence(standings: Sequence[Standing], speed_up: float, protocol: str)
     )
 
 
-def pace_of(standing: Standing) -> Sentence:
+def pace_of(standing: ColumnStanding) -> Sentence:
     """The speed-up that a reading really has."""
     return () if standing.speed_up is None else (" at ", standing.speed_up, "×")
 
 
-def certainty(standing: Standing) -> Sentence:
+def certainty(standing: ColumnStanding) -> Sentence:
     """From whom the best differs, by how much, and from whom no difference can be claimed."""
-    level = listed([named(name) for name in standing.level])
+    level = listed([short_name(name) for name in standing.level])
     subject = "they are" if standing.shared else "it is"
     if standing.behind is None:
         if not standing.level:
             return (f"{subject} ahead of every other signal." if standing.alone else "no other signal was compared.",)
         return (f"no difference from {level} can be claimed.",)
-    other = named(standing.behind.other)
+    other = short_name(standing.behind.other)
     if standing.level:
         start = f"no difference from {level} can be claimed, but {subject} ahead of {other} by "
     else:
@@ -80,10 +86,17 @@ def certainty(standing: Standing) -> Sentence:
 
 def margin(lead: Lead) -> Sentence:
     """A difference with its interval and p-value."""
-    return (lead.difference, " points ", *interval(lead.difference), " (adjusted p ", *p_sentence(lead.p_value), ")")
+    return (
+        lead.difference,
+        " points ",
+        *interval_part(lead.difference),
+        " (adjusted p ",
+        *p_sentence(lead.p_value),
+        ")",
+    )
 
 
-def interval(value: Number) -> Sentence:
+def interval_part(value: Number) -> Sentence:
     """The interval of a number, where it has one."""
     return (value.interval,) if value.interval else ()
 
@@ -93,16 +106,16 @@ def p_sentence(p_value: Number) -> Sentence:
     return (p_value,) if p_value.text.startswith("<") else ("= ", p_value)
 
 
-def spread_sentence(standings: Sequence[Standing]) -> Sentence:
+def winners_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     """On how many tasks one signal stands alone at the top."""
     tasks = [one for one in standings if one.cache and one.compared > 1]
     if len(tasks) < 2:
         return ()
     alone = [one for one in tasks if one.alone]
-    others = [named(one.place) for one in tasks if not one.alone]
+    others = [short_name(one.place) for one in tasks if not one.alone]
     if not alone:
         return (f"Task by task, no single winner can be claimed on any of the {len(tasks)} tasks.",)
-    winners = listed([f"{named(one.best)} on {named(one.place)}" for one in alone])
+    winners = listed([f"{short_name(one.best)} on {short_name(one.place)}" for one in alone])
     if not others:
         return (f"Task by task, one signal is clearly ahead on all {len(tasks)} tasks: {winners}.",)
     return (
@@ -111,7 +124,7 @@ def spread_sentence(standings: Sequence[Standing]) -> Sentence:
     )
 
 
-def ranking_sentence(standings: Sequence[Standing]) -> Sentence:
+def ranking_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     """Which signal is most often at the top when right predictions are to rank above wrong ones."""
     compared = [one for one in standings if one.compared > 1]
     if not compared:
@@ -119,11 +132,11 @@ def ranking_sentence(standings: Sequence[Standing]) -> Sentence:
     top = Counter(name for one in compared for name in one.leaders)
     alone = Counter(one.best for one in compared if one.alone)
     most = max(top.values())
-    leaders = listed([named(name) for name, count in top.items() if count == most])
+    leaders = listed([short_name(name) for name, count in top.items() if count == most])
     columns = f"{len(compared)} {'pairs' if len(compared) > 1 else 'pair'} of task and layer"
     verb = "is" if list(top.values()).count(most) == 1 else "are"
     single = listed(
-        [f"{named(name)} ({count})" for name, count in sorted(alone.items(), key=lambda item: (-item[1], item[0]))]
+        [f"{short_name(name)} ({count})" for name, count in sorted(alone.items(), key=lambda item: (-item[1], item[0]))]
     )
     tail = f"clearly ahead of all others: {single}." if alone else "nowhere is one signal clearly ahead of all others."
     return (

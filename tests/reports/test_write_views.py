@@ -10,7 +10,7 @@ from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.cli.app import main
 from exitbench.errors import InputError
 from exitbench.reports.figures.catalogue import figures_of
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.write_views import write_views
 from exitbench.workers import Workers
@@ -31,12 +31,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 def viewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("views") / "run"
     shutil.copytree(small_run(tmp_path_factory), folder)
-    write_views(Run(folder))
+    write_views(FinishedRun(folder))
     return folder
 
 
 def test_a_run_gets_every_table_and_figure_in_every_form_and_a_page(viewed: Path) -> None:
-    run = Run(viewed)
+    run = FinishedRun(viewed)
     wanted = {f"{table.name}.{ending}" for table in tables_of(run) for ending in ("csv", "md", "tex")}
     assert {path.name for path in (viewed / "tables").iterdir()} == wanted
     wanted = {f"{figure.name}.{ending}" for figure in figures_of(run) for ending in ("svg", "png")}
@@ -58,7 +58,7 @@ def test_two_processes_draw_the_same_bytes_and_old_files_go(viewed: Path, tmp_pa
     (again / "tables" / "stale.csv").write_text("old")
     (again / "figures" / "stale.svg").write_text("old")
     with Workers(2) as workers:
-        write_views(Run(again), workers)
+        write_views(FinishedRun(again), workers)
     assert contents(again) == contents(viewed)
 
 
@@ -72,13 +72,13 @@ def test_a_run_in_which_everything_failed_still_has_a_page(viewed: Path, tmp_pat
 
     for name in SCHEMAS:
         pq.write_table(pq.read_table(viewed / f"{name}.parquet").slice(0, 0), empty / f"{name}.parquet")
-    write_views(Run(empty))
+    write_views(FinishedRun(empty))
     assert "it broke" in (empty / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
-        write_views(Run(tmp_path))
+        write_views(FinishedRun(tmp_path))
 
 
 @pytest.mark.e2e

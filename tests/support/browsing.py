@@ -9,10 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--window-size=1440,1000", "--force-device-scale-factor=1",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1440,1000",
+    "--force-device-scale-factor=1",
     "--host-resolver-rules=MAP * ~NOTFOUND",
-)  # fmt: skip
+)
 
 
 def found(name: str, *others: str) -> str | None:

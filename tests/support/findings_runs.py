@@ -12,7 +12,7 @@ import pyarrow as pa
 from exitbench.benchmarks.results.files import write_table
 from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.reports.findings.findings import findings
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 
 Change = Callable[[pd.DataFrame, pd.DataFrame], None]
 """Changes numbers of the results and of the pairs in place."""
@@ -24,7 +24,7 @@ def unchanged(results: pd.DataFrame, pairs: pd.DataFrame) -> None:
     """Leave every number as it is."""
 
 
-def altered(run_dir: Path, folder: Path, change: Change = unchanged, keep: Mask | None = None) -> Run:
+def altered(run_dir: Path, folder: Path, change: Change = unchanged, keep: Mask | None = None) -> FinishedRun:
     """A copy of a run with other numbers, or with fewer rows."""
     folder.mkdir()
     shutil.copy(run_dir / "run.json", folder)
@@ -38,10 +38,10 @@ def altered(run_dir: Path, folder: Path, change: Change = unchanged, keep: Mask 
             for field in SCHEMAS[name]
         ]
         write_table(folder / f"{name}.parquet", pa.table(columns, schema=SCHEMAS[name]))
-    return Run(folder)
+    return FinishedRun(folder)
 
 
-def page_of(run: Run) -> str:
+def page_of(run: FinishedRun) -> str:
     """The findings of a run that has some."""
     text = findings(run)
     assert text is not None

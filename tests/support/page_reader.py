@@ -25,9 +25,10 @@ class Element:
     def all(self, tag: str = "", **wanted: str) -> list[Element]:
         names = {name.rstrip("_").replace("_", "-"): value for name, value in wanted.items()}
         return [
-            one for one in self.walk()
+            one
+            for one in self.walk()
             if (not tag or one.tag == tag) and all(one.attributes.get(name) == value for name, value in names.items())
-        ]  # fmt: skip
+        ]
 
     def with_class(self, name: str) -> list[Element]:
         return [one for one in self.walk() if name in one.attributes.get("class", "").split()]

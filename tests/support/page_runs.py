@@ -18,12 +18,18 @@ from exitbench.cache.format.manifest import Model, Task
 from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.figures.render import draw
 from exitbench.reports.page.page import write_page
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 
 ALL = (
-    "deebert", "right-tool", "pabee", "f-pabee[patience=1|2]", "pcee[patience=1|2]", "e-lang", "nsp",
+    "deebert",
+    "right-tool",
+    "pabee",
+    "f-pabee[patience=1|2]",
+    "pcee[patience=1|2]",
+    "e-lang",
+    "nsp",
     "cap[alpha=0.1|1]",
-)  # fmt: skip
+)
 HOSTILE = (
     "<script>alert(1)</script>",
     "\"quoted\" 'twice' & <b>bold</b>",
@@ -66,7 +72,7 @@ def main_run(factory: pytest.TempPathFactory) -> Path:
         ]
         run_suite(suite(caches, ALL), folder / "run", command='exitbench run "my suite.toml" --seed 0')
         for kind in ("trade-off", "dis", "rates"):
-            name = next(one.name for one in figures_of(Run(folder / "run")) if one.name.startswith(kind))
+            name = next(one.name for one in figures_of(FinishedRun(folder / "run")) if one.name.startswith(kind))
             draw(folder / "run", name, folder / "run" / "figures")
         write_page([folder / "run"], folder / "run" / "report.html")
 
@@ -128,7 +134,7 @@ def hostile_run(factory: pytest.TempPathFactory) -> Path:
         names = [f"hostile-{number}" for number in range(len(HOSTILE))]
         chosen = suite([folder / "hostile"], ["deebert", *names], name="<i>suite", protocols=("in-sample",))
         run_suite(chosen, folder / "run", directories=[folder / "signals"], command=f"exitbench run '{HOSTILE[5]}'")
-        for one in figures_of(Run(folder / "run"))[:1]:
+        for one in figures_of(FinishedRun(folder / "run"))[:1]:
             draw(folder / "run", one.name, folder / "run" / "figures")
         write_page([folder / "run"], folder / "run" / "report.html")
 

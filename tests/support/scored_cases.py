@@ -12,9 +12,17 @@ from exitbench.benchmarks.scoring.score_store import PLAIN, Samples, ScoredCache
 
 def configuration(name: str = "made-up", parameters: str = "", **changes) -> Configuration:
     facts = {
-        "signal": name, "title": name, "parameters": parameters, "text": f"{name}[{parameters}]", "default": False,
-        "direction": ">=", "first_exit_layer": 1, "first_scored_layer": 1, "integers": None, "learns": False,
-    }  # fmt: skip
+        "signal": name,
+        "title": name,
+        "parameters": parameters,
+        "text": f"{name}[{parameters}]",
+        "default": False,
+        "direction": ">=",
+        "first_exit_layer": 1,
+        "first_scored_layer": 1,
+        "integers": None,
+        "learns": False,
+    }
     return Configuration(**{**facts, **changes})
 
 

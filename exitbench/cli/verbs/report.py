@@ -33,7 +33,7 @@ def command(
     from exitbench.benchmarks.results.files import RunFiles
     from exitbench.errors import InputError
     from exitbench.reports.page.page import write_page
-    from exitbench.reports.run_data.finished_run import Run
+    from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.reports.write_views import PAGE, write_views
     from exitbench.workers import Workers
 
@@ -44,7 +44,7 @@ def command(
             typer.echo(f"{run} is incomplete: its views show what is there", err=True)
     with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
         for run in runs:
-            write_views(Run(run), workers)
+            write_views(FinishedRun(run), workers)
     page = runs[0] / PAGE
     if out is not None or len(runs) > 1:
         folder = out or Path("out") / "report"

@@ -14,7 +14,7 @@ from exitbench.cli.ctrl_c import stopping
 if TYPE_CHECKING:
     from exitbench.benchmarks.results.schema import Row
     from exitbench.benchmarks.suites.suite import Suite
-    from exitbench.reports.run_data.finished_run import Run
+    from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.workers import Workers
 
 MODULES = (
@@ -108,13 +108,13 @@ def run_one(
 ) -> bool:
     """Run one suite, print its summary and make its report; whether everything in it could be computed."""
     from exitbench.benchmarks.run.run_suite import run_suite
-    from exitbench.reports.run_data.finished_run import Run
+    from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.reports.write_views import PAGE, write_views
 
     if force:
         (folder / PAGE).unlink(missing_ok=True)  # a page must never stand beside results it does not show
     outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, command=command_line)
-    run = Run(outcome.path)
+    run = FinishedRun(outcome.path)
     summary(run)
     for failure in outcome.failures:
         typer.echo(f"failed: {failure.label}: {failure.reason}", err=True)
@@ -159,7 +159,7 @@ def numbers(text: str) -> tuple[float, ...]:
         raise InputError(f"expected numbers such as 2,3,4 for --speed-ups, found {text!r}") from None
 
 
-def summary(run: Run) -> None:
+def summary(run: FinishedRun) -> None:
     """Print a table per task: DIS at the suite's layers, rates, the score at the primary speed-up."""
     from rich import box
     from rich.console import Console

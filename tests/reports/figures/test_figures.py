@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exitbench.reports.figures.catalogue import Figure, figures_of
+from exitbench.reports.figures.catalogue import ReportFigure, figures_of
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.render import KINDS, render
 from exitbench.reports.figures.shrink_svg import short_path, smaller
 from exitbench.reports.figures.style import KNOWN, colour, marker, shortened
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
 from tests.support.table_runs import sixty_signals, small_run, three_rows
 
@@ -25,22 +25,22 @@ def texts_of(svg: bytes) -> list[str]:
     return ["".join(one.itertext()) for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("}text")]
 
 
-def drawn(run: Run, kind: str) -> tuple[bytes, bytes]:
+def drawn(run: FinishedRun, kind: str) -> tuple[bytes, bytes]:
     return render(run, next(one for one in figures_of(run) if one.spec.kind == kind))
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return Run(small_run(tmp_path_factory))
+def small(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    return FinishedRun(small_run(tmp_path_factory))
 
 
-def test_a_run_has_a_figure_of_every_kind(small: Run) -> None:
+def test_a_run_has_a_figure_of_every_kind(small: FinishedRun) -> None:
     assert {figure.spec.kind for figure in figures_of(small)} == set(KINDS)
 
 
 @pytest.mark.e2e
 def test_a_run_over_two_models_has_every_figure_under_its_own_name(tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = Run(main_run(tmp_path_factory))
+    run = FinishedRun(main_run(tmp_path_factory))
     found = figures_of(run)
     names = [figure.name for figure in found]
     assert len(set(names)) == len(names)
@@ -49,7 +49,7 @@ def test_a_run_over_two_models_has_every_figure_under_its_own_name(tmp_path_fact
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_figure_is_the_same_bytes_each_time(small: Run, kind: str) -> None:
+def test_a_figure_is_the_same_bytes_each_time(small: FinishedRun, kind: str) -> None:
     svg, png = drawn(small, kind)
     assert (svg, png) == drawn(small, kind)
     assert png.startswith(PNG)
@@ -57,7 +57,7 @@ def test_a_figure_is_the_same_bytes_each_time(small: Run, kind: str) -> None:
     assert not re.search(rb"<script|http://(?!www\.w3\.org)|https://", svg)
 
 
-def test_a_heat_map_shows_each_dis_rounded(small: Run) -> None:
+def test_a_heat_map_shows_each_dis_rounded(small: FinishedRun) -> None:
     svg, _ = drawn(small, "dis")
     shown = texts_of(svg)
     cache = small.caches[0]
@@ -68,14 +68,14 @@ def test_a_heat_map_shows_each_dis_rounded(small: Run) -> None:
                 assert f"{row.value:.0f}" in shown
 
 
-def test_a_legend_names_every_signal_and_bound(small: Run) -> None:
+def test_a_legend_names_every_signal_and_bound(small: FinishedRun) -> None:
     shown = texts_of(drawn(small, "trade-off")[0])
     assert {"DeeBERT", "PABEE", "CAP", "Final layer", "Random", "Fixed layer"} <= set(shown)
 
 
 @pytest.mark.e2e
 def test_hostile_names_are_text_in_every_figure(tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = Run(hostile_run(tmp_path_factory))
+    run = FinishedRun(hostile_run(tmp_path_factory))
     for kind in ("trade-off", "rates", "exits", "scores"):
         svg, _ = drawn(run, kind)
         tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(svg).iter()}
@@ -101,15 +101,15 @@ def test_hostile_names_are_text_in_every_figure(tmp_path_factory: pytest.TempPat
 @pytest.mark.e2e
 @pytest.mark.parametrize("kind", ["trade-off", "dis", "risk"])
 def test_sixty_signals_still_make_a_figure(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
-    svg, png = drawn(Run(sixty_signals(tmp_path_factory)), kind)
+    svg, png = drawn(FinishedRun(sixty_signals(tmp_path_factory)), kind)
     assert png.startswith(PNG)
     assert len(svg) < 2_000_000
 
 
 def test_three_rows_still_make_every_figure(tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = Run(three_rows(tmp_path_factory))
+    run = FinishedRun(three_rows(tmp_path_factory))
     for figure in figures_of(run):
-        assert isinstance(figure, Figure)
+        assert isinstance(figure, ReportFigure)
         assert render(run, figure)[1].startswith(PNG)
 
 
@@ -125,21 +125,23 @@ def test_the_known_signals_have_colours_and_markers_of_their_own() -> None:
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
 def test_a_colour_can_be_seen_on_white(name: str) -> None:
-    channels = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
-                for value in matplotlib.colors.to_rgb(colour(name))]  # fmt: skip
+    channels = [
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+        for value in matplotlib.colors.to_rgb(colour(name))
+    ]
     luminance = 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
     assert 1.05 / (luminance + 0.05) > 2
 
 
 @pytest.mark.e2e
-def test_a_signal_looks_the_same_in_every_run(small: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
-    other = Run(main_run(tmp_path_factory))
+def test_a_signal_looks_the_same_in_every_run(small: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = FinishedRun(main_run(tmp_path_factory))
     looks = {look.entry.signal: (look.colour, look.marker) for look in looks_of(other)}
     assert all(looks[look.entry.signal] == (look.colour, look.marker) for look in looks_of(small))
 
 
 def test_identical_signals_share_a_line_in_alternating_dashes(tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = Run(main_run(tmp_path_factory))
+    run = FinishedRun(main_run(tmp_path_factory))
     cache = run.caches[0]
     lines = {look.entry.signal: look.line for look in looks_of(run, cache, "in-sample")}
     assert lines["deebert"] != lines["right-tool"]

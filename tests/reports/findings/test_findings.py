@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from exitbench.reports.findings.findings import findings
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.write_views import FINDINGS, write_findings
 from tests.support.findings_runs import Change, altered, opening, page_of
 from tests.support.page_runs import HOSTILE, main_run
@@ -53,14 +53,24 @@ NEITHER = "not shown to differ from {} in any of 12 comparisons"
 @pytest.mark.parametrize(
     ("value", "p_value", "said", "word", "short"),
     [
-        (2.0, 0.001, "better on 3, worse on 0 and not distinguishable on 0 of 3", "better",
-         "shown to be better than {} in 12 of 12 comparisons, worse in none"),
-        (-2.0, 0.001, "better on 0, worse on 3 and not distinguishable on 0 of 3", "worse",
-         "shown to be worse than {} in 12 of 12 comparisons, better in none"),
+        (
+            2.0,
+            0.001,
+            "better on 3, worse on 0 and not distinguishable on 0 of 3",
+            "better",
+            "shown to be better than {} in 12 of 12 comparisons, worse in none",
+        ),
+        (
+            -2.0,
+            0.001,
+            "better on 0, worse on 3 and not distinguishable on 0 of 3",
+            "worse",
+            "shown to be worse than {} in 12 of 12 comparisons, better in none",
+        ),
         (2.0, 0.05, "better on 0, worse on 0 and not distinguishable on 3 of 3", "not distinguishable", NEITHER),
         (-2.0, 1.0, "better on 0, worse on 0 and not distinguishable on 3 of 3", "not distinguishable", NEITHER),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize(("other", "name"), [("e-lang", "E-LANG (energy)"), ("deebert", "DeeBERT (entropy)")])
 def test_better_worse_and_not_distinguishable_are_what_the_pairs_say(
     run_dir: Path, tmp_path: Path, value: float, p_value: float, said: str, word: str, short: str, other: str, name: str
@@ -99,15 +109,24 @@ def test_what_was_not_compared_is_no_finding(run_dir: Path, tmp_path: Path) -> N
 def set_scores(order: list[str]) -> Change:
     """All signals score in this order near 2x, the first highest, NSP between the third and the fourth."""
     names = [*order[:3], "NSP", *order[3:]]
-    keys = {"CAP": "cap", "E-LANG": "e-lang", "F-PABEE": "f-pabee", "PCEE-BERT": "pcee", "PABEE": "pabee",
-            "Right-Tool": "right-tool", "DeeBERT": "deebert", "NSP": "nsp"}  # fmt: skip
+    keys = {
+        "CAP": "cap",
+        "E-LANG": "e-lang",
+        "F-PABEE": "f-pabee",
+        "PCEE-BERT": "pcee",
+        "PABEE": "pabee",
+        "Right-Tool": "right-tool",
+        "DeeBERT": "deebert",
+        "NSP": "nsp",
+    }
 
     def change(results: pd.DataFrame, _: pd.DataFrame) -> None:
         for place, name in enumerate(names):
             rows = (
-                (results["signal"] == keys[name]) & (results["operating_point"] == "speed_up=2")
+                (results["signal"] == keys[name])
+                & (results["operating_point"] == "speed_up=2")
                 & results["measure"].isin(["accuracy", "f1"])
-            )  # fmt: skip
+            )
             results.loc[rows, "value"] = 90.0 - place
 
     return change
@@ -163,7 +182,7 @@ def test_the_alpha_that_was_chosen_is_named_without_what_does_not_vary(run_dir: 
     ]
     told = re.search(r"chosen: ([^;]+)", chosen["reason"].iloc[0])
     assert told is not None
-    section = page_of(Run(run_dir)).split("### CAP by alpha: score")[1].split("###")[0]
+    section = page_of(FinishedRun(run_dir)).split("### CAP by alpha: score")[1].split("###")[0]
     line = next(line for line in section.splitlines() if line.startswith("| MNLI"))
     assert line.endswith(f"| {told[1].replace(',center=false', '')} |")
 
@@ -207,7 +226,7 @@ def test_names_that_try_to_be_markup_stay_names(run_dir: Path, tmp_path: Path) -
     record = json.loads((run.path / "run.json").read_text())
     record["caches"]["tiny-mnli"] |= {"model": model, "task": task}
     (run.path / "run.json").write_text(json.dumps(record))
-    page = page_of(Run(run.path))
+    page = page_of(FinishedRun(run.path))
     assert "<script" not in page
     assert "<img" not in page
     assert "&lt;script&gt;" in page
@@ -220,12 +239,12 @@ def test_only_a_run_with_all_three_signals_gets_findings_and_old_ones_go(
 ) -> None:
     both = tmp_path / "both"
     shutil.copytree(run_dir, both)
-    write_findings(Run(both))
-    assert (both / FINDINGS).read_text(encoding="utf-8") == page_of(Run(run_dir))
+    write_findings(FinishedRun(both))
+    assert (both / FINDINGS).read_text(encoding="utf-8") == page_of(FinishedRun(run_dir))
     few = tmp_path / "few"
     shutil.copytree(small_run(tmp_path_factory), few)
     (few / FINDINGS).write_text("old")
-    write_findings(Run(few))
+    write_findings(FinishedRun(few))
     assert not (few / FINDINGS).exists()
 
 

@@ -16,7 +16,7 @@ from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.reports.findings.findings import Findings, contestants
 from exitbench.reports.findings.paper_order import Order, rank
 from exitbench.reports.findings.power import claimable
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.findings_runs import page_of
 from tests.support.page_runs import main_run
 
@@ -42,8 +42,11 @@ def test_kendalls_tau_is_that_of_counted_pairs() -> None:
     random = np.random.default_rng(0)
     names = [f"s{number}" for number in range(7)]
     for _ in range(20):
-        order = Order(dict(zip(names, random.permutation(7) * 1.0, strict=True)),
-                      dict(zip(names, random.permutation(7) * 1.0, strict=True)), 1)  # fmt: skip
+        order = Order(
+            dict(zip(names, random.permutation(7) * 1.0, strict=True)),
+            dict(zip(names, random.permutation(7) * 1.0, strict=True)),
+            1,
+        )
         same, total = order.pairs()
         assert total == 21
         assert order.tau() == pytest.approx((same - (total - same)) / total)
@@ -64,7 +67,7 @@ def test_the_change_between_protocols_is_the_mean_and_the_largest_difference(run
     nsp = nsp[(nsp["measure"] == nsp["cache"].map(own)) & (nsp["decisions"] == "") & (nsp["status"] == "ok")]
     wide = nsp.pivot(index="cache", columns="protocol", values="value").dropna()
     change = wide["cross-fit"] - wide["in-sample"]
-    line = next(line for line in page_of(Run(run_dir)).splitlines() if re.match(r"\| NSP \| \d+ \|", line))
+    line = next(line for line in page_of(FinishedRun(run_dir)).splitlines() if re.match(r"\| NSP \| \d+ \|", line))
     cells = [cell.strip().replace("\\", "") for cell in line.strip("|").split("|")]
     assert int(cells[1]) == len(change)
     assert float(cells[2]) == pytest.approx(change.mean(), abs=0.0051)
@@ -83,7 +86,7 @@ def test_the_difference_that_could_be_shown_is_claimed_four_times_in_five() -> N
 
 
 def test_every_number_with_a_source_is_that_of_its_row(run_dir: Path) -> None:
-    run = Run(run_dir)
+    run = FinishedRun(run_dir)
     found = contestants(run)
     assert found is not None
     pairs = {tuple(pair[name] for name in PAIR_KEY): pair for pair in run.pair_rows}

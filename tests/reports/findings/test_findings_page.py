@@ -20,7 +20,7 @@ from exitbench.benchmarks.suites.suite_file import load_suite
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.places import BASELINES, CACHES, FIXTURES
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.findings_runs import altered
 from tests.support.page_runs import main_run
 
@@ -44,8 +44,8 @@ def baseline() -> Baseline:
 
 
 @pytest.fixture(scope="module")
-def kept() -> Run:
-    return Run(FIXTURES / "findings")
+def kept() -> FinishedRun:
+    return FinishedRun(FIXTURES / "findings")
 
 
 def apart(value: float, pinned: Pinned, tolerance: float) -> bool:
@@ -55,7 +55,7 @@ def apart(value: float, pinned: Pinned, tolerance: float) -> bool:
     return abs(value - pinned.value) > tolerance
 
 
-def disagreements(run: Run, baseline: Baseline) -> Iterator[str]:
+def disagreements(run: FinishedRun, baseline: Baseline) -> Iterator[str]:
     """Every number of a run, and every difference, that the baseline does not confirm."""
     for row in pinned_rows(run.rows.values()):
         if row.measure == "threshold":
@@ -81,23 +81,25 @@ def test_the_page_is_what_its_rows_give(script: ModuleType) -> None:
     assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run: python scripts/write_findings.py"
 
 
-def test_the_rows_are_those_of_the_paper_suite_on_the_committed_caches(kept: Run) -> None:
+def test_the_rows_are_those_of_the_paper_suite_on_the_committed_caches(kept: FinishedRun) -> None:
     assert kept.suite == json.loads(json.dumps(load_suite("paper").to_json())), AGAIN
     for cache in kept.caches:
         assert kept.record["caches"][cache.name]["manifest_sha256"] == Cache(CACHES / cache.name).manifest_sha256, AGAIN
 
 
-def test_the_rows_are_the_numbers_of_the_baseline(kept: Run, baseline: Baseline) -> None:
+def test_the_rows_are_the_numbers_of_the_baseline(kept: FinishedRun, baseline: Baseline) -> None:
     assert list(disagreements(kept, baseline)) == [], AGAIN
 
 
-def test_the_page_shows_no_row_less_than_the_baseline_has(script: ModuleType, kept: Run, baseline: Baseline) -> None:
+def test_the_page_shows_no_row_less_than_the_baseline_has(
+    script: ModuleType, kept: FinishedRun, baseline: Baseline
+) -> None:
     wanted = {key for key in baseline if script.is_shown(kept, dict(zip(KEY, key, strict=True)))}
     assert wanted - kept.rows.keys() == set(), AGAIN
     assert len(wanted) > 100
 
 
-def test_a_number_that_moves_by_more_than_its_tolerance_is_seen(kept: Run, baseline: Baseline) -> None:
+def test_a_number_that_moves_by_more_than_its_tolerance_is_seen(kept: FinishedRun, baseline: Baseline) -> None:
     cache = next(one for one in kept.caches if one.layers == 12)
     cap = next(entry for entry in kept.entries if entry.signal == "cap")
     row = kept.row(cache, "cross-fit", cap.signal, cap.parameters, "dis", NOWHERE, 6)
@@ -109,7 +111,7 @@ def test_a_number_that_moves_by_more_than_its_tolerance_is_seen(kept: Run, basel
     assert sum(one.startswith("difference") for one in found) == 7, "one pair with each other signal"
 
 
-def test_nothing_of_the_machine_is_kept(kept: Run) -> None:
+def test_nothing_of_the_machine_is_kept(kept: FinishedRun) -> None:
     text = (kept.path / "run.json").read_text(encoding="utf-8")
     assert {"machine", "git", "command"}.isdisjoint(json.loads(text))
     assert not any(f'"{start}' in text for start in ("/work", "/tmp", "/home", "/root"))
@@ -129,11 +131,11 @@ def test_a_run_of_another_suite_or_an_incomplete_one_is_refused(
 
 
 def test_keeping_a_run_again_keeps_the_same_rows(
-    script: ModuleType, kept: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: ModuleType, kept: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = altered(kept.path, tmp_path / "run")
     monkeypatch.setattr(script, "KEPT", tmp_path / "kept")
     script.keep(copy.path)
-    assert Run(tmp_path / "kept").rows.keys() == kept.rows.keys()
-    assert len(Run(tmp_path / "kept").pair_rows) == len(kept.pair_rows)
+    assert FinishedRun(tmp_path / "kept").rows.keys() == kept.rows.keys()
+    assert len(FinishedRun(tmp_path / "kept").pair_rows) == len(kept.pair_rows)
     assert script.page() == script.PAGE.read_text(encoding="utf-8")

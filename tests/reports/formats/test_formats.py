@@ -13,35 +13,61 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from exitbench.reports.formats.csv import csv_text, heading, safe
-from exitbench.reports.formats.latex import escaped as latex_escaped
-from exitbench.reports.formats.latex import latex
-from exitbench.reports.formats.markdown import escaped as markdown_escaped
-from exitbench.reports.formats.markdown import markdown
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.formats.csv import csv_table, heading, safe
+from exitbench.reports.formats.latex import latex_table, latex_text
+from exitbench.reports.formats.markdown import markdown_table, markdown_text
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.tables.all_tables import tables_of
-from exitbench.reports.tables.table import Cell, Column, Row, Table, label
+from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
 
 NASTY = (
-    *HOSTILE, "=cmd|' /C calc'!A0", "+1", "-2", "@SUM(A1)", "\tx", "a|b", "`code`", "[link](http://x)", "**bold**",
-    "a_b_c", "$x^2$", "100% & #1 {x} ~y \\z", "naïve Ångström ß", "עברית", "- item", "1. item", "&lt;", "_under_",
-    "![i](u)", "a\nb", "\\end{table}", "%comment",
-)  # fmt: skip
+    *HOSTILE,
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "-2",
+    "@SUM(A1)",
+    "\tx",
+    "a|b",
+    "`code`",
+    "[link](http://x)",
+    "**bold**",
+    "a_b_c",
+    "$x^2$",
+    "100% & #1 {x} ~y \\z",
+    "naïve Ångström ß",
+    "עברית",
+    "- item",
+    "1. item",
+    "&lt;",
+    "_under_",
+    "![i](u)",
+    "a\nb",
+    "\\end{table}",
+    "%comment",
+)
 TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30)
 
 
 def nasty_table(*names: str) -> Table:
     number = Number(-1.25, "-1.2", -2.0, 0.5, "[-2.0, 0.5]")
-    rows = [Row((label(name), Cell("-1.2", (number,), best=True, tied=True, status="ok"))) for name in names]
-    columns = (Column("Signal"), Column(names[0], names[-1], "dis"))
-    return Table("nasty", names[0], names[-1], "main", columns, tuple(rows), tuple(names))
+    rows = [TableRow((label(name), Cell("-1.2", (number,), best=True, tied=True, status="ok"))) for name in names]
+    columns = (TableColumn("Signal"), TableColumn(title=names[0], group=names[-1], measure="dis"))
+    return Table(
+        name="nasty",
+        title=names[0],
+        question=names[-1],
+        topic="main",
+        columns=columns,
+        rows=tuple(rows),
+        notes=tuple(names),
+    )
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> list[Table]:
-    return tables_of(Run(main_run(tmp_path_factory))) + tables_of(Run(hostile_run(tmp_path_factory)))
+    return tables_of(FinishedRun(main_run(tmp_path_factory))) + tables_of(FinishedRun(hostile_run(tmp_path_factory)))
 
 
 def one_line(text: str) -> str:
@@ -53,7 +79,7 @@ def one_line(text: str) -> str:
 
 def test_csv_reads_back_as_the_same_numbers(tables: list[Table]) -> None:
     for table in tables:
-        lines = list(csv.reader(io.StringIO(csv_text(table))))
+        lines = list(csv.reader(io.StringIO(csv_table(table))))
         header = lines[0]
         assert all(len(line) == len(header) for line in lines)
         for at, column in enumerate(table.columns):
@@ -66,14 +92,14 @@ def test_csv_reads_back_as_the_same_numbers(tables: list[Table]) -> None:
 
 
 def test_no_text_of_a_csv_begins_like_a_formula() -> None:
-    for line in csv.reader(io.StringIO(csv_text(nasty_table(*NASTY)))):
+    for line in csv.reader(io.StringIO(csv_table(nasty_table(*NASTY)))):
         for field in line:
             number = re.fullmatch(r"-?[\d.]+(e-?\d+)?", field)
             assert number or not field.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
 
 
 def test_a_negative_number_stays_a_number_in_a_csv() -> None:
-    line = list(csv.reader(io.StringIO(csv_text(nasty_table("a")))))[1]
+    line = list(csv.reader(io.StringIO(csv_table(nasty_table("a")))))[1]
     assert float(line[1]) == -1.25
 
 
@@ -108,7 +134,7 @@ class Cells(HTMLParser):
 
 def rendered(table: Table) -> Cells:
     cells = Cells()
-    cells.feed(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(markdown(table)))
+    cells.feed(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(markdown_table(table)))
     return cells
 
 
@@ -136,14 +162,16 @@ def test_any_text_survives_markdown(text: str) -> None:
 
 
 def test_the_best_is_bold_and_ties_are_italic_in_markdown() -> None:
-    rows = tuple(Row((Cell("1", best=best, tied=True),)) for best in (True, False))
-    lines = markdown(Table("t", "t", "q", "main", (Column("a"),), rows)).splitlines()
+    rows = tuple(TableRow((Cell("1", best=best, tied=True),)) for best in (True, False))
+    lines = markdown_table(
+        Table(name="t", title="t", question="q", topic="main", columns=(TableColumn("a"),), rows=rows)
+    ).splitlines()
     assert "| **1** |" in lines
     assert "| *1* |" in lines
 
 
 def test_markdown_escapes_only_what_it_must() -> None:
-    assert markdown_escaped("F-PABEE, 92.1 (1.99×)") == "F-PABEE, 92.1 (1.99×)"
+    assert markdown_text("F-PABEE, 92.1 (1.99×)") == "F-PABEE, 92.1 (1.99×)"
 
 
 # LaTeX
@@ -155,7 +183,7 @@ def uncommented(text: str) -> str:
 
 def check_latex(table: Table) -> None:
     """Braces pair up, every row has its columns, no special sign is left bare, environments close."""
-    text = uncommented(latex(table))
+    text = uncommented(latex_table(table))
     depth = 0
     for sign in re.sub(r"\\[{}\\]", "", text):
         depth += (sign == "{") - (sign == "}")
@@ -188,8 +216,8 @@ def test_any_text_makes_well_formed_latex(text: str) -> None:
 
 
 def test_latex_spells_specials_and_accents() -> None:
-    assert latex_escaped("a_b & 5% $") == r"a\_b \& 5\% \$"
-    assert latex_escaped("ï\\") == r"\"{\i}\textbackslash{}"
+    assert latex_text("a_b & 5% $") == r"a\_b \& 5\% \$"
+    assert latex_text("ï\\") == r"\"{\i}\textbackslash{}"
 
 
 @pytest.mark.process
@@ -197,7 +225,7 @@ def test_latex_spells_specials_and_accents() -> None:
 def test_latex_tables_compile(tables: list[Table], tmp_path: Path) -> None:
     chosen = [table for table in tables if "cross-fit" not in table.name]
     for number, table in enumerate((*chosen, nasty_table(*NASTY))):
-        (tmp_path / f"t{number}.tex").write_text(latex(table), encoding="utf-8")
+        (tmp_path / f"t{number}.tex").write_text(latex_table(table), encoding="utf-8")
     inputs = "\n".join(rf"\input{{t{number}}}\clearpage" for number in range(len(chosen) + 1))
     document = rf"\documentclass{{article}}\usepackage{{graphicx}}\begin{{document}}{inputs}\end{{document}}"
     (tmp_path / "all.tex").write_text(document, encoding="utf-8")

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from exitbench.reports.formats.terminal import terminal_table
 from exitbench.reports.run_data.numbers import Number
-from exitbench.reports.tables.table import Cell, Column, Row, Table, label
+from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 
 
 def printed(table: Table, width: int = 120) -> list[str]:
@@ -17,8 +17,8 @@ def printed(table: Table, width: int = 120) -> list[str]:
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-def small_table(*rows: Row) -> Table:
-    columns = (Column(title="Signal"), Column(title="layer 2", group="DIS", measure="dis", better="higher"))
+def small_table(*rows: TableRow) -> Table:
+    columns = (TableColumn(title="Signal"), TableColumn(title="layer 2", group="DIS", measure="dis", better="higher"))
     return Table(name="small", title="On [red]SST-2", question="", topic="dis", columns=columns, rows=rows)
 
 
@@ -29,10 +29,10 @@ def value(text: str, **marks: bool | str) -> Cell:
 def test_the_cells_stand_in_their_columns_with_their_marks() -> None:
     lines = printed(
         small_table(
-            Row((label("CAP"), value("81.5", best=True, tied=True, status="ok"))),
-            Row((label("[bold]mine[/bold]"), value("80.0", tied=True, status="ok"))),
-            Row((label("PABEE"), value("70.0", status="unmatched"))),
-            Row((label("NSP"), Cell("–", status="undefined", reason="no score yet"))),
+            TableRow((label("CAP"), value("81.5", best=True, tied=True, status="ok"))),
+            TableRow((label("[bold]mine[/bold]"), value("80.0", tied=True, status="ok"))),
+            TableRow((label("PABEE"), value("70.0", status="unmatched"))),
+            TableRow((label("NSP"), Cell("–", status="undefined", reason="no score yet"))),
         )
     )
     words = [line.split() for line in lines]
@@ -48,9 +48,9 @@ def test_the_cells_stand_in_their_columns_with_their_marks() -> None:
 def test_a_rule_sets_bounds_apart_from_signals() -> None:
     lines = printed(
         small_table(
-            Row((label("CAP"), value("81.5"))),
-            Row((label("NSP"), value("80.5"))),
-            Row((label("Random"), value("50.0")), "bound"),
+            TableRow((label("CAP"), value("81.5"))),
+            TableRow((label("NSP"), value("80.5"))),
+            TableRow(cells=(label("Random"), value("50.0")), kind="bound"),
         )
     )
     position = {line.split()[0]: number for number, line in enumerate(lines) if line.strip()}
@@ -60,5 +60,5 @@ def test_a_rule_sets_bounds_apart_from_signals() -> None:
 
 def test_a_name_wider_than_the_terminal_is_folded_and_not_cut() -> None:
     name = "signal-" + "x" * 60
-    lines = printed(small_table(Row((label(name), value("81.5")))), width=40)
+    lines = printed(small_table(TableRow((label(name), value("81.5")))), width=40)
     assert "".join(line.split()[0] for line in lines if "x" in line) == name

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from exitbench.reports.formats.csv import csv_text
-from exitbench.reports.formats.latex import latex
-from exitbench.reports.formats.markdown import markdown
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.formats.csv import csv_table
+from exitbench.reports.formats.latex import latex_table
+from exitbench.reports.formats.markdown import markdown_table
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from tests.support.browsing import one, wait
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
@@ -35,8 +35,10 @@ def column(page: Any, table: str, index: int, body: str = "signal") -> list[Any]
     values = page.execute_script(
         "return [...document.querySelectorAll(`#${arguments[0]} tbody.${arguments[1]} tr`)]"
         ".map((row) => row.cells[arguments[2]].dataset.v ?? row.cells[arguments[2]].textContent.trim())",
-        table, body, index,
-    )  # fmt: skip
+        table,
+        body,
+        index,
+    )
     return [None if value == "" else float(value) if index else value for value in values]
 
 
@@ -100,19 +102,19 @@ def test_the_filter_keeps_matching_rows_and_says_how_many(page: Any) -> None:
     assert one(page, f"#{table} .count").text == ""
 
 
-@pytest.mark.parametrize(("kind", "spell"), [("csv", csv_text), ("tex", latex), ("md", markdown)])
-def test_downloads_are_the_other_spellings_of_the_table(
-    page: Any, run_dir: Path, tmp_path: Path, kind: str, spell: Callable[[Any], str]
+@pytest.mark.parametrize(("kind", "formatted"), [("csv", csv_table), ("tex", latex_table), ("md", markdown_table)])
+def test_downloads_are_the_other_formats_of_the_table(
+    page: Any, run_dir: Path, tmp_path: Path, kind: str, formatted: Callable[[Any], str]
 ) -> None:
     page.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    table = next(one for one in tables_of(Run(run_dir)) if one.name.startswith("dis"))
+    table = next(one for one in tables_of(FinishedRun(run_dir)) if one.name.startswith("dis"))
     button = one(page, f".table[data-name='{table.name}'] button[data-download='{kind}']")
     page.execute_script("arguments[0].closest('details')?.setAttribute('open', '')", button)
     page.execute_script("arguments[0].click()", button)
     file = tmp_path / f"{table.name}.{kind}"
     wait(file.is_file)
     wait(lambda: file.stat().st_size > 0)
-    assert file.read_bytes().decode("utf-8") == spell(table)
+    assert file.read_bytes().decode("utf-8") == formatted(table)
 
 
 def test_the_theme_switch_goes_round_and_is_remembered(page: Any, run_dir: Path) -> None:

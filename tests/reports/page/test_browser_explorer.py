@@ -36,8 +36,10 @@ def set_value(page: Any, selector: str, value: Any, event: str) -> None:
     page.execute_script(
         "const it = document.querySelector(arguments[0]); it.value = arguments[1];"
         "it.dispatchEvent(new Event(arguments[2]))",
-        selector, value, event,
-    )  # fmt: skip
+        selector,
+        value,
+        event,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exitbench.reports.page.explorer import RATES, explorer_data, steps, thinned
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.page_runs import main_run
 
 
@@ -25,7 +25,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def data(run_dir: Path) -> dict[str, Any]:
-    return explorer_data(Run(run_dir))
+    return explorer_data(FinishedRun(run_dir))
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,11 @@ def test_every_task_protocol_and_signal_is_there(data: dict[str, Any]) -> None:
 def test_each_kept_point_is_a_stored_point(data: dict[str, Any], curves: pd.DataFrame) -> None:
     place, curve = next((place, one) for place, one in exact_curves(data) if one["signal"] == 6)
     mine = curves[
-        (curves["cache"] == "base-sst2") & (curves["protocol"] == "in-sample") & (curves["signal"] == "nsp")
+        (curves["cache"] == "base-sst2")
+        & (curves["protocol"] == "in-sample")
+        & (curves["signal"] == "nsp")
         & (curves["kind"] == "point")
-    ]  # fmt: skip
+    ]
     exits = np.array([undo(layer, 1) for layer in curve["exits"]]).T
     scores = undo(curve["score"], data["units"]["score"])
     rates = np.array([undo(rate, data["units"]["rate"]) for rate in curve["rates"]]).T
@@ -110,7 +112,7 @@ def test_cross_fit_carries_stored_readings_instead_of_thresholds(data: dict[str,
 
 
 def test_a_small_budget_gives_a_coarser_curve_not_a_missing_one(data: dict[str, Any], run_dir: Path) -> None:
-    small = explorer_data(Run(run_dir), budget=1)
+    small = explorer_data(FinishedRun(run_dir), budget=1)
     assert small["resolution"] < data["resolution"]
     assert [len(place["curves"]) for place in small["places"]] == [len(place["curves"]) for place in data["places"]]
     assert len(json.dumps(small)) < len(json.dumps(data))

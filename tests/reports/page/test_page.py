@@ -15,7 +15,7 @@ from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.cache import synthetic_cache
 from exitbench.errors import InputError
 from exitbench.reports.page.page import cell_parts, to_repeat, write_page
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.table import Cell
@@ -83,7 +83,7 @@ def test_every_interval_on_the_page_equals_its_row(page: Element, files: dict[st
 
 
 def test_every_number_of_every_table_is_on_the_page(run_dir: Path, page: Element) -> None:
-    tables = tables_of(Run(run_dir))
+    tables = tables_of(FinishedRun(run_dir))
     for table in tables:
         block = next(one for one in page.with_class("table") if one.attributes.get("data-name") == table.name)
         keyed = [one for one in block.walk() if "data-key" in one.attributes]
@@ -147,7 +147,7 @@ def test_navigation_is_by_question_and_by_task(run_dir: Path, page: Element) -> 
     assert {"SST-2 with base", "MRPC with base", "MNLI with tiny"} <= {
         one.text for one in page.all("nav")[0].all("bdi")
     }
-    for table in tables_of(Run(run_dir)):
+    for table in tables_of(FinishedRun(run_dir)):
         assert f"question-{table.topic}" in {link.attributes["href"][1:] for link in page.all("nav")[0].all("a")}
     assert "Glossary" in menu and "Provenance" in menu
 

@@ -7,7 +7,7 @@ import pytest
 
 from exitbench.benchmarks.measures.cost_file import Cost, TimedSignal, Timing, write_cost
 from exitbench.benchmarks.measures.network_cost import Shape, encoder_block, operations, parameters
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.table import Table
 from tests.support.table_runs import small_run
@@ -20,14 +20,19 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     folder: Path = tmp_path_factory.mktemp("cost") / "run"
     shutil.copytree(small_run(tmp_path_factory), folder)
     shape = Shape()
-    cost = Cost("bert-base", shape, tuple(operations(shape, [2])), tuple(parameters(shape, [2])),
-                Timing({"device": "cpu", "rounds": 5}, (TIMED,)))  # fmt: skip
+    cost = Cost(
+        "bert-base",
+        shape,
+        tuple(operations(shape, [2])),
+        tuple(parameters(shape, [2])),
+        Timing({"device": "cpu", "rounds": 5}, (TIMED,)),
+    )
     write_cost(folder, cost)
-    return {table.name: table for table in tables_of(Run(folder)) if table.topic == "costs"}
+    return {table.name: table for table in tables_of(FinishedRun(folder)) if table.topic == "costs"}
 
 
 def test_a_run_without_a_cost_file_has_no_cost_table(tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert not [table for table in tables_of(Run(small_run(tmp_path_factory))) if table.topic == "costs"]
+    assert not [table for table in tables_of(FinishedRun(small_run(tmp_path_factory))) if table.topic == "costs"]
 
 
 def test_operations_stand_beside_the_published_figure(tables: dict[str, Table]) -> None:

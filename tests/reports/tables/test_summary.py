@@ -6,13 +6,13 @@ import pytest
 from rich.console import Console
 
 from exitbench.reports.formats.terminal import terminal_table
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.per_task import summary_table
 from tests.support.table_runs import small_run
 
 
 def test_every_number_of_the_summary_is_a_row_of_the_results(tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = Run(small_run(tmp_path_factory))
+    run = FinishedRun(small_run(tmp_path_factory))
     (cache,) = run.caches
     table = summary_table(run, cache, "in-sample")
     assert [column.measure for column in table.columns[1:]] == [
@@ -32,7 +32,7 @@ def test_every_number_of_the_summary_is_a_row_of_the_results(tmp_path_factory: p
 
 
 def test_the_summary_fits_eighty_columns(tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = Run(small_run(tmp_path_factory))
+    run = FinishedRun(small_run(tmp_path_factory))
     console = Console(file=io.StringIO(), width=80)
     console.print(terminal_table(summary_table(run, run.caches[0], "in-sample")))
     assert isinstance(console.file, io.StringIO)

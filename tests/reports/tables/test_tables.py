@@ -13,30 +13,30 @@ from hypothesis import strategies as st
 from exitbench.benchmarks.results.operating_point import NOWHERE, operating_point
 from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
 from exitbench.places import PUBLISHED
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number, decimals, number
 from exitbench.reports.tables.all_tables import tables_of
-from exitbench.reports.tables.table import Cell, Column, Row, Table
+from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow
 from exitbench.reports.tables.task_scores import backbone_table
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
 from tests.support.table_runs import sixty_signals, small_run, three_rows
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return Run(main_run(tmp_path_factory))
+def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    return FinishedRun(main_run(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
-def tables(run: Run) -> list[Table]:
+def tables(run: FinishedRun) -> list[Table]:
     return tables_of(run)
 
 
-def named(tables: list[Table], start: str) -> Table:
+def short_name(tables: list[Table], start: str) -> Table:
     return next(table for table in tables if table.name.startswith(start))
 
 
-def row_of(table: Table, name: str) -> Row:
+def row_of(table: Table, name: str) -> TableRow:
     return next(row for row in table.rows if row.cells[0].text == name)
 
 
@@ -51,7 +51,7 @@ def indexed(path: Path, key: tuple[str, ...]) -> dict[tuple[object, ...], dict[s
     return found
 
 
-def check_numbers(run: Run, tables: list[Table]) -> int:
+def check_numbers(run: FinishedRun, tables: list[Table]) -> int:
     """Every number of the tables against the files; how many there were."""
     results, pairs = indexed(run.path / "results.parquet", KEY), indexed(run.path / "pairs.parquet", PAIR_KEY)
     count = 0
@@ -74,7 +74,7 @@ def check_numbers(run: Run, tables: list[Table]) -> int:
     return count
 
 
-def test_every_number_equals_its_row_in_the_files(run: Run, tables: list[Table]) -> None:
+def test_every_number_equals_its_row_in_the_files(run: FinishedRun, tables: list[Table]) -> None:
     assert check_numbers(run, tables) > 500
 
 
@@ -95,7 +95,7 @@ def test_the_text_of_a_cell_holds_the_texts_of_its_numbers(tables: list[Table]) 
                 assert all(one.text in cell.text or f"{one.text}%" in cell.hint for one in cell.numbers)
 
 
-def test_best_and_ties_are_those_of_the_results(run: Run, tables: list[Table]) -> None:
+def test_best_and_ties_are_those_of_the_results(run: FinishedRun, tables: list[Table]) -> None:
     marked = 0
     for table in tables:
         for row in table.rows:
@@ -109,9 +109,9 @@ def test_best_and_ties_are_those_of_the_results(run: Run, tables: list[Table]) -
 
 
 def test_the_main_table_has_every_signal_every_bound_and_the_published_rows_apart(
-    run: Run, tables: list[Table]
+    run: FinishedRun, tables: list[Table]
 ) -> None:
-    main = named(tables, "main-base")
+    main = short_name(tables, "main-base")
     kinds = [row.kind for row in main.rows]
     assert kinds == sorted(kinds, key=["signal", "bound", "published"].index)
     assert [row.cells[0].text for row in main.rows if row.kind == "signal"] == [one.title for one in run.entries]
@@ -121,14 +121,20 @@ def test_the_main_table_has_every_signal_every_bound_and_the_published_rows_apar
 
 
 def test_a_measured_cell_reads_score_and_speed_up(tables: list[Table]) -> None:
-    cell = row_of(named(tables, "main-base"), "DeeBERT").cells[1]
+    cell = row_of(short_name(tables, "main-base"), "DeeBERT").cells[1]
     assert re.fullmatch(r"\d+\.\d \(\d\.\d\d×\)", cell.text)
     assert [one.key[-1] for one in cell.numbers] == ["accuracy", "speed_up"]
 
 
 def test_an_unmatched_cell_is_marked_and_has_the_randomised_value_beside_it(tables: list[Table]) -> None:
-    cells = [cell for table in tables if table.topic == "main" for row in table.rows for cell in row.cells
-             if cell.status == "unmatched"]  # fmt: skip
+    cells = [
+        cell
+        for table in tables
+        if table.topic == "main"
+        for row in table.rows
+        for cell in row.cells
+        if cell.status == "unmatched"
+    ]
     assert cells
     for cell in cells:
         assert cell.mark == "†"
@@ -140,7 +146,7 @@ def test_an_unmatched_cell_is_marked_and_has_the_randomised_value_beside_it(tabl
 
 
 def test_a_model_with_one_task_has_no_average(tables: list[Table]) -> None:
-    assert [column.title for column in named(tables, "main-tiny").columns] == ["Signal", "MNLI"]
+    assert [column.title for column in short_name(tables, "main-tiny").columns] == ["Signal", "MNLI"]
 
 
 def test_identical_signals_are_named_in_a_note_where_there_are_two_classes(tables: list[Table]) -> None:
@@ -150,7 +156,7 @@ def test_identical_signals_are_named_in_a_note_where_there_are_two_classes(table
     assert any("DeeBERT" in note and "Right-Tool" in note and "two classes" in note for note in in_sample.notes)
 
 
-def test_different_signals_are_not_called_identical(run: Run) -> None:
+def test_different_signals_are_not_called_identical(run: FinishedRun) -> None:
     for one in run.identical:
         assert ("e-lang", "temperature=1,center=false") not in one.members
         for measure, layer in (("dis", 1), ("dis", 2)):
@@ -161,11 +167,11 @@ def test_different_signals_are_not_called_identical(run: Run) -> None:
 
 
 def test_a_grid_has_a_row_for_each_value_and_one_for_the_choice(tables: list[Table]) -> None:
-    table = named(tables, "parameters-cap-base")
+    table = short_name(tables, "parameters-cap-base")
     assert [row.cells[0].text for row in table.rows] == ["alpha=0.1", "alpha=1", "CAP, chosen"]
 
 
-def test_wins_count_claimed_differences(run: Run, tables: list[Table]) -> None:
+def test_wins_count_claimed_differences(run: FinishedRun, tables: list[Table]) -> None:
     table = next(table for table in tables if table.name == "wins-dis-base-in-sample")
     pairs = pd.read_parquet(run.path / "pairs.parquet")
     mine = pairs[(pairs["model"] == "base") & (pairs["protocol"] == "in-sample") & (pairs["measure"] == "dis")]
@@ -185,7 +191,7 @@ def test_wins_count_claimed_differences(run: Run, tables: list[Table]) -> None:
 
 
 def test_differences_change_sign_with_their_order(tables: list[Table]) -> None:
-    table = named(tables, "differences-base-sst2")
+    table = short_name(tables, "differences-base-sst2")
     size = len(table.rows)
     values = [[cell.value for cell in row.cells[1:]] for row in table.rows]
     for i in range(size):
@@ -198,7 +204,7 @@ def test_backbones_stand_side_by_side_only_where_tasks_are_shared(tables: list[T
     assert not [table for table in tables if table.topic == "backbones"]
 
 
-def test_a_backbone_heads_its_own_columns(run: Run) -> None:
+def test_a_backbone_heads_its_own_columns(run: FinishedRun) -> None:
     chosen = [(group, group.caches[0]) for group in run.groups]
     table = backbone_table(run, chosen, "cross-fit")
     assert [column.group for column in table.columns] == ["", "base (6 layers)", "tiny (4 layers)"]
@@ -208,7 +214,7 @@ def test_a_backbone_heads_its_own_columns(run: Run) -> None:
 def test_names_of_tables_are_safe_file_names_and_differ(
     tables: list[Table], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    hostile = tables_of(Run(hostile_run(tmp_path_factory)))
+    hostile = tables_of(FinishedRun(hostile_run(tmp_path_factory)))
     for found in (tables, hostile):
         names = [table.name for table in found]
         assert len(set(names)) == len(names)
@@ -216,15 +222,15 @@ def test_names_of_tables_are_safe_file_names_and_differ(
 
 
 def test_hostile_names_stay_as_they_are(tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = Run(hostile_run(tmp_path_factory))
-    main = named(tables_of(run), "main")
+    run = FinishedRun(hostile_run(tmp_path_factory))
+    main = short_name(tables_of(run), "main")
     labels = [row.cells[0].text for row in main.rows]
     assert all(title in labels for title in HOSTILE)
     assert check_numbers(run, tables_of(run)) > 100
 
 
 def test_one_signal_on_three_rows_still_makes_tables_without_pairs(tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = Run(three_rows(tmp_path_factory))
+    run = FinishedRun(three_rows(tmp_path_factory))
     found = tables_of(run)
     assert {"main"} <= {table.name for table in found}
     assert not [table for table in found if table.topic in ("pairs", "parameters", "backbones", "costs")]
@@ -233,8 +239,8 @@ def test_one_signal_on_three_rows_still_makes_tables_without_pairs(tmp_path_fact
 
 @pytest.mark.e2e
 def test_sixty_entries_of_one_title_have_sixty_different_labels(tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = Run(sixty_signals(tmp_path_factory))
-    main = named(tables_of(run), "main")
+    run = FinishedRun(sixty_signals(tmp_path_factory))
+    main = short_name(tables_of(run), "main")
     labels = [row.cells[0].text for row in main.rows if row.kind == "signal"]
     assert len(set(labels)) == 60
     assert labels[0] == "CAP [alpha=0.1]"
@@ -243,7 +249,7 @@ def test_sixty_entries_of_one_title_have_sixty_different_labels(tmp_path_factory
 
 def test_tables_of_a_run_are_the_same_each_time(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = small_run(tmp_path_factory)
-    assert tables_of(Run(path)) == tables_of(Run(path))
+    assert tables_of(FinishedRun(path)) == tables_of(FinishedRun(path))
 
 
 @given(st.floats(-100, 100), st.floats(1e-6, 60))
@@ -258,4 +264,11 @@ def test_digits_never_exceed_what_an_interval_supports(value: float, half: float
 
 def test_a_row_of_the_wrong_length_is_refused() -> None:
     with pytest.raises(ValueError, match="1 cells in a row of 2 columns"):
-        Table("t", "", "", "main", (Column("a"), Column("b")), (Row((Cell("x", (Number(1.0, "1"),)),)),))
+        Table(
+            name="t",
+            title="",
+            question="",
+            topic="main",
+            columns=(TableColumn("a"), TableColumn("b")),
+            rows=(TableRow((Cell("x", (Number(1.0, "1"),)),)),),
+        )

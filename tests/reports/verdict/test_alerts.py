@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.verdict.alerts import Alert, alerts_of
 from tests.support.page_runs import main_run
 
@@ -20,7 +20,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_kind(run_dir: Path) -> dict[str, Alert]:
-    return {alert.kind: alert for alert in alerts_of(Run(run_dir))}
+    return {alert.kind: alert for alert in alerts_of(FinishedRun(run_dir))}
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_the_gravest_alert_comes_first_and_names_the_failed_part(run_dir: Path, 
     record = json.loads((copy / "run.json").read_text())
     record |= {"complete": False, "failures": [{"label": "base-sst2: nsp", "reason": "the disk was full"}]}
     (copy / "run.json").write_text(json.dumps(record))
-    first = alerts_of(Run(copy))[0]
+    first = alerts_of(FinishedRun(copy))[0]
     assert first.severity == "error" and first.headline == "One part of the run failed"
     assert first.places == ("base-sst2: nsp: the disk was full",)
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from exitbench.reports.run_data.finished_run import Run
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.run_data.provenance import SourceRows
-from exitbench.reports.verdict.standings import Contests, Lead, Standing, leading_protocol
+from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings, leading_protocol
 from exitbench.reports.verdict.verdict import (
+    RunVerdict,
     Sentence,
-    Verdict,
     lead_sentence,
     ranking_sentence,
-    spread_sentence,
     verdict_of,
+    winners_sentence,
 )
 from tests.support.page_runs import main_run
 
@@ -29,8 +29,8 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def verdict(run_dir: Path) -> Verdict:
-    return verdict_of(Contests(SourceRows(Run(run_dir))))
+def verdict(run_dir: Path) -> RunVerdict:
+    return verdict_of(Standings(SourceRows(FinishedRun(run_dir))))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def words(sentence: Sentence) -> str:
 
 
 def test_the_headline_is_the_best_average_under_the_most_cautious_protocol(
-    verdict: Verdict, column: pd.DataFrame, run_dir: Path
+    verdict: RunVerdict, column: pd.DataFrame, run_dir: Path
 ) -> None:
     first = verdict.standings[0]
     assert verdict.protocol == "cross-fit" and first.cache == ""
@@ -65,7 +65,7 @@ def test_the_headline_is_the_best_average_under_the_most_cautious_protocol(
 
 
 def test_those_level_with_the_best_are_named_and_the_clear_lead_is_the_next(
-    verdict: Verdict, column: pd.DataFrame, run_dir: Path
+    verdict: RunVerdict, column: pd.DataFrame, run_dir: Path
 ) -> None:
     first = verdict.standings[0]
     tied = column["tied_with_best"].astype(bool)
@@ -80,25 +80,37 @@ def test_those_level_with_the_best_are_named_and_the_clear_lead_is_the_next(
     assert first.behind is not None
     assert first.behind.difference.value == pytest.approx(first.score.value - other["value"], abs=1e-9)
     tested = pairs[
-        (pairs["cache"] == "") & (pairs["protocol"] == "cross-fit") & (pairs["operating_point"] == "speed_up=2")
-        & (pairs["measure"] == "mean_accuracy_f1") & (pairs["model"] == "base")
+        (pairs["cache"] == "")
+        & (pairs["protocol"] == "cross-fit")
+        & (pairs["operating_point"] == "speed_up=2")
+        & (pairs["measure"] == "mean_accuracy_f1")
+        & (pairs["model"] == "base")
         & ((pairs["signal_a"] == other["signal"]) | (pairs["signal_b"] == other["signal"]))
         & ((pairs["signal_a"] == first.signal) | (pairs["signal_b"] == first.signal))
-    ]  # fmt: skip
+    ]
     assert first.behind.p_value.value == tested["p_against_best"].item() < 0.05
 
 
-def test_every_task_has_its_standing(verdict: Verdict) -> None:
+def test_every_task_has_its_standing(verdict: RunVerdict) -> None:
     assert [one.cache for one in verdict.standings][-3:] == ["base-sst2", "base-mrpc", "tiny-mnli"]
     assert verdict.standings[-2].question[-1] == "f1"
 
 
-def made(place: str, best: str, level: tuple[str, ...] = (), compared: int = 3, behind: Lead | None = None) -> Standing:
+def made(
+    place: str, best: str, level: tuple[str, ...] = (), compared: int = 3, behind: Lead | None = None
+) -> ColumnStanding:
     """A standing on one task, made by hand."""
-    return Standing(
-        place, (place, "m", "dev", "in-sample", "speed_up=2", None, "", "accuracy"), best, best,
-        Number(90.0, "90.0", 89.0, 91.0, "[89.0, 91.0]"), Number(2.0, "2.00"), level, behind, compared,
-    )  # fmt: skip
+    return ColumnStanding(
+        place=place,
+        question=(place, "m", "dev", "in-sample", "speed_up=2", None, "", "accuracy"),
+        best=best,
+        signal=best,
+        score=Number(90.0, "90.0", 89.0, 91.0, "[89.0, 91.0]"),
+        speed_up=Number(2.0, "2.00"),
+        level=level,
+        behind=behind,
+        compared=compared,
+    )
 
 
 LEAD = Lead("C", Number(1.25, "1.2", 0.5, 2.0, "[0.5, 2.0]"), Number(0.0125, "0.013"))
@@ -144,12 +156,12 @@ def test_one_signal_alone_is_compared_with_nothing() -> None:
 
 def test_winners_are_claimed_only_where_they_stand_alone() -> None:
     tasks = [made("SST-2", "A", behind=LEAD), made("RTE", "B", ("A",)), made("QNLI", "A", ("C",))]
-    assert words(spread_sentence(tasks)) == (
+    assert words(winners_sentence(tasks)) == (
         "Task by task, one signal is clearly ahead on 1 of 3 tasks: A on SST-2; "
         "no single winner can be claimed on RTE and QNLI."
     )
-    assert "no single winner can be claimed on any of the 2 tasks" in words(spread_sentence(tasks[1:]))
-    assert spread_sentence(tasks[:1]) == ()
+    assert "no single winner can be claimed on any of the 2 tasks" in words(winners_sentence(tasks[1:]))
+    assert winners_sentence(tasks[:1]) == ()
 
 
 def test_ranking_counts_columns_at_the_top() -> None:
