@@ -12,26 +12,24 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from exitbench.benchmarks.replay.trade_off_curve import Curve, trade_off_curve
+from exitbench.benchmarks.replay.replay_signal import replay_signal
+from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.files import check_unique
-from exitbench.benchmarks.results.schema import SCHEMAS
+from exitbench.benchmarks.results.schema import SCHEMAS, rows_table, table_of
 from exitbench.benchmarks.results.vocabulary import Ties
-from exitbench.benchmarks.run.compare_stage import write_pairs
-from exitbench.benchmarks.run.measure_stage import write_measures
-from exitbench.benchmarks.run.score_stage import write_scores
-from exitbench.benchmarks.scoring.configuration import describe, signal_scores
-from exitbench.benchmarks.scoring.outcomes import Outcomes
-from exitbench.benchmarks.scoring.score_cache import opened, score
-from exitbench.benchmarks.scoring.score_store import ScoredCache
+from exitbench.benchmarks.run.compare_stage import compare_signals
+from exitbench.benchmarks.run.figure_rows import FIGURE_TABLES
+from exitbench.benchmarks.run.measure_stage import measure_signal
+from exitbench.benchmarks.run.plan import Plan
+from exitbench.benchmarks.run.score_stage import score_signals
+from exitbench.benchmarks.scoring.score_cache import opened
 from exitbench.benchmarks.suites.questions import Questions, check_thresholds_exist
 from exitbench.cache import Cache
 from exitbench.errors import InputError
@@ -54,28 +52,20 @@ class Evaluation:
     risk_coverage: pd.DataFrame
 
 
-def made(signals: Sequence[Signal], directories: Sequence[Path | str] = ()) -> list[list[ExitSignal]]:
-    """The configurations of each entry."""
+def configurations_of(signals: Sequence[Signal], directories: Sequence[Path | str] = ()) -> Plan:
+    """The configurations of each entry, texts made by the registry."""
     if isinstance(signals, str):
         raise InputError(f"expected a list of signals, found the text {signals!r}; write [{signals!r}]")
     registry = load_registry(directories)
-    return [[one] if isinstance(one, ExitSignal) else registry.expand(one) for one in signals]
-
-
-def outcomes_of(cache: Cache) -> Outcomes:
-    """What every layer's answer is worth on this cache, [layers, samples]."""
-    return Outcomes.of(cache.predictions(), cache.labels, 1 if cache.manifest.task.metric == "f1" else None)
+    return Plan(
+        tuple((signal,) if isinstance(signal, ExitSignal) else tuple(registry.expand(signal)) for signal in signals)
+    )
 
 
 def replay(cache: Cache | str | Path, signal: Signal, *, fit_on: Cache | str | Path | None = None) -> Curve:
     """Every operating point of one signal on a cache, exactly: thresholds, speed-ups, scores, exit layers."""
-    source = opened(cache)
-    (one,) = made([signal])[0] if not isinstance(signal, str) else [load_registry().make(signal)]
-    facts = describe(one, source.layers)
-    if facts.problem:
-        raise InputError(f"signal {one.text} on {source.name}: {facts.problem}")
-    values = score(source, one, fit_on=None if fit_on is None else opened(fit_on))
-    return trade_off_curve(signal_scores(facts, values), outcomes_of(source))
+    made = load_registry().make(signal) if isinstance(signal, str) else signal
+    return replay_signal(opened(cache), made, fit_on=None if fit_on is None else opened(fit_on))
 
 
 def evaluate(
@@ -113,34 +103,18 @@ def evaluate(
         thresholds={name: tuple(given) for name, given in (thresholds or {}).items()},
         ties=ties,
     )
-    entries = made(signals, signals_dirs)
-    configurations = list({one.text: one for entry in entries for one in entry}.values())
-    check_thresholds_exist(questions.thresholds, configurations)
-    position = {one.text: number for number, one in enumerate(configurations)}
-    groups: dict[str, list[tuple[int, ...]]] = {}
-    for entry in entries:
-        groups.setdefault(entry[0].name, []).append(tuple(position[one.text] for one in entry))
-    with tempfile.TemporaryDirectory(prefix="exitbench-") as name:
-        root = Path(name)
-        folders = [root / f"measures-{number}" for number in range(len(groups))]
-        for folder in (root / "scores", root / "pairs", *folders):
-            folder.mkdir()
-        write_scores(
-            root / "scores",
-            opened(cache),
-            configurations,
-            questions,
-            None if calibration is None else opened(calibration),
-        )
-        scored = ScoredCache(root / "scores")
-        for folder, group in zip(folders, groups.values(), strict=True):
-            write_measures(folder, scored, group, questions)
-        write_pairs(root / "pairs", scored, folders, questions)
-        tables = {}
-        for table in SCHEMAS:
-            holders = [] if table in ("results", "pairs") else list(folders)
-            if table in ("results", "pairs", "curves"):  # stage three draws the coin that everything is compared with
-                holders.append(root / "pairs")
-            tables[table] = pa.concat_tables([pq.read_table(folder / f"{table}.parquet") for folder in holders])
-        check_unique(tables["results"])
-        return Evaluation(**{table: found.to_pandas() for table, found in tables.items()})
+    plan = configurations_of(signals, signals_dirs)
+    check_thresholds_exist(questions.thresholds, plan.configurations)
+    scored = score_signals(
+        opened(cache),
+        plan.configurations,
+        questions,
+        calibration=None if calibration is None else opened(calibration),
+    )
+    measured = [measure_signal(scored, groups, questions, tuple(SCHEMAS)) for groups in plan.groups.values()]
+    compared = compare_signals(scored, measured, questions, tuple(SCHEMAS))
+    tables = {name: pa.concat_tables([signal.figure_data[name] for signal in measured]) for name in FIGURE_TABLES}
+    tables["curves"] = pa.concat_tables([tables["curves"], compared.curves])
+    tables["results"], tables["pairs"] = rows_table(compared.rows), table_of("pairs", compared.pairs)
+    check_unique(tables["results"])
+    return Evaluation(**{name: table.to_pandas() for name, table in tables.items()})

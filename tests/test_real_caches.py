@@ -8,8 +8,8 @@ import torch
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from exitbench.benchmarks.api import outcomes_of, replay
-from exitbench.benchmarks.measures.ranking import ranking
+from exitbench.benchmarks.api import replay
+from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.replay.exit_rule import exit_layers
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.cache import Cache, read_manifest, verify
@@ -102,7 +102,7 @@ def test_nsp_is_that_of_the_projector_on_real_features() -> None:
 def test_dis_is_scikit_learns_auroc(text: str) -> None:
     cache = Cache(SST2)
     curve = replay(cache, text)
-    dis = ranking(curve.scores, outcomes_of(cache)).dis()
+    dis = Ranking(curve.scores.certainty, curve.outcomes.correct[:-1]).dis()
     for layer in range(cache.layers - 1):
         certainty = curve.scores.certainty[layer]
         if np.isnan(certainty).any():

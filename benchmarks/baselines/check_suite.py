@@ -92,7 +92,7 @@ def recompute(
     with tempfile.TemporaryDirectory(prefix="exitbench-check-") as folder:
         try:
             few = suite.asking(resamples=resamples)
-            outcome = run_suite(few, Path(folder), workers=workers, directories=directories)
+            outcome = run_suite(few, Path(folder), workers=workers, directories=directories, tables=("results",))
         except InputError as error:
             return [], [str(error)]
         return outcome.files.rows(), [f"failed: {failure.label}: {failure.reason}" for failure in outcome.failures]

@@ -92,11 +92,6 @@ def rates_at_threshold(
     )
 
 
-def rates(curve: Curve, point: int, decisions: Decisions = "all") -> RateTally:
-    """The decisions at each internal layer at one operating point, [layers - 1]."""
-    return rates_at_threshold(curve.scores, curve.outcomes, float(curve.thresholds[point]), decisions)
-
-
 def rates_everywhere(curve: Curve, decisions: Decisions = "all") -> RateTally:
     """The decisions over all layers at every operating point, each [points].
 

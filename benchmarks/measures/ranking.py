@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.measures.placements import Moments, Placements, best_risk_area, placements
 from exitbench.benchmarks.results.status import FEWEST_OF_A_KIND, Verdict
 from exitbench.benchmarks.results.vocabulary import TIES, Ties
-from exitbench.benchmarks.scoring.outcomes import Outcomes
-from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
 
 
@@ -189,11 +187,6 @@ class Ranking:
         if self.tied_share[row] == 100.0:
             return Verdict("unreliable", "all pairs are tied")
         return Verdict()
-
-
-def ranking(scores: SignalScores, outcomes: Outcomes, folds: NDArray[np.int64] | None = None) -> Ranking:
-    """The ranking of a signal at every internal layer, [layers - 1]."""
-    return Ranking(scores.certainty, outcomes.correct[:-1], folds)
 
 
 def _strict(ties: Ties) -> bool:

@@ -1,29 +1,21 @@
-"""The risk-coverage curve behind AURC: the error rate among the most certain, at every coverage."""
+"""The risk-coverage curve behind AURC: the error rate among the most certain samples, at every coverage."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.measures.placements import placements
-from exitbench.benchmarks.measures.ranking import Ranking
-from exitbench.errors import InputError
 
+def risk_at(certainty: NDArray[np.float64], wrong: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The expected error rate among the k most certain samples, k = 1..n, [samples]; tied samples in random order.
 
-def risk_coverage(ranking: Ranking, layer: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Coverage (percent) and expected risk (percent) at ``layer`` (from 1), both [samples], for 1..n most certain.
+    Within a tied group the expected number of errors grows evenly. The mean of all risks is the AURC.
 
-    Within a tied group the expected number of errors grows evenly. The mean of the risks is the AURC.
+    >>> risk_at(np.array([0.9, 0.5, 0.5, 0.1]), np.array([False, True, False, True])).tolist()
+    [0.0, 0.25, 0.3333333333333333, 0.5]
     """
-    if ranking.folds is not None:
-        raise InputError("a risk-coverage curve needs one order of all samples; this ranking is split into folds")
-    if not ranking.scored[layer - 1]:
-        raise InputError(f"the signal has no score at layer {layer}, so there is no risk-coverage curve")
-    placed = placements(ranking.certainty[layer - 1], ranking.right[layer - 1])
-    errors = np.cumsum(~placed.easy_ranked[::-1])
-    kept = np.arange(1, len(errors) + 1)
-    expected = errors.astype(np.float64)
-    if placed.sizes is not None:
-        ends = np.concatenate([[0], np.cumsum(placed.sizes[::-1])])
-        expected = np.interp(kept, ends, np.concatenate([[0], errors])[ends])
-    return 100.0 * kept / len(errors), 100.0 * expected / kept
+    order = np.argsort(-certainty, kind="stable")
+    ranked = certainty[order]
+    group = np.concatenate([[0], np.cumsum(ranked[1:] != ranked[:-1])])
+    share = np.bincount(group, weights=wrong[order].astype(np.float64)) / np.bincount(group)
+    return np.asarray(np.cumsum(share[group]) / np.arange(1, len(order) + 1))

@@ -13,79 +13,79 @@ from exitbench.benchmarks.replay.operating_points import ROUNDING
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve, trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Measure
-from exitbench.benchmarks.scoring.score_store import PLAIN, ScoredCache, Side
+from exitbench.benchmarks.scoring.score_store import PLAIN, Role, ScoredCache
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.benchmarks.statistics.bootstrap_weights import Draws
+from exitbench.benchmarks.statistics.bootstrap_weights import BootstrapWeights
 from exitbench.benchmarks.statistics.resampled_curves import listed_points, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import gather, marks_within_losses, nearest_marks, without
 
 
-class ConfigurationCurves:
+class PartCurves:
     """The curves of one configuration: exact ones per part, and weighted sums shared between parts."""
 
-    def __init__(self, scored: ScoredCache, index: int, draws: Draws, speed_ups: Sequence[float]) -> None:
-        self.scored, self.index, self.draws, self.speed_ups = scored, index, draws, tuple(speed_ups)
+    def __init__(self, scored: ScoredCache, index: int, weights: BootstrapWeights, speed_ups: Sequence[float]) -> None:
+        self.scored, self.index, self.weights, self.speed_ups = scored, index, weights, tuple(speed_ups)
         self.learns = scored.configurations[index].learns
-        self._curves: dict[tuple[str, Side], Curve] = {}
-        self._points: dict[tuple[str, Side], NDArray[np.int64]] = {}
-        self._whole: dict[tuple[str, Side], Tally] = {}
+        self._curves: dict[tuple[str, Role], Curve] = {}
+        self._points: dict[tuple[str, Role], NDArray[np.int64]] = {}
+        self._whole: dict[tuple[str, Role], Tally] = {}
 
-    def scores(self, variant: str, side: Side) -> SignalScores:
-        return self.scored.scores(self.index, variant, side)
+    def scores(self, variant: str, role: Role) -> SignalScores:
+        return self.scored.scores(self.index, variant, role)
 
-    def whole(self, variant: str, side: Side) -> Curve:
-        """The curve of all samples of one side."""
-        key = (variant if self.learns else PLAIN, side)
+    def whole(self, variant: str, role: Role) -> Curve:
+        """The curve of all samples of one role."""
+        key = (variant if self.learns else PLAIN, role)
         if key not in self._curves:
-            self._curves[key] = trade_off_curve(self.scores(variant, side), self.scored.samples(side).outcomes)
+            self._curves[key] = trade_off_curve(self.scores(variant, role), self.scored.samples(role).outcomes)
         return self._curves[key]
 
-    def exact(self, variant: str, side: Side, rows: NDArray[np.bool_]) -> Curve:
-        """The curve of some samples of one side."""
-        whole = self.whole(variant, side)
+    def exact(self, variant: str, role: Role, rows: NDArray[np.bool_]) -> Curve:
+        """The curve of some samples of one role."""
+        whole = self.whole(variant, role)
         return whole if rows.all() else whole.of_some(rows)
 
-    def weighted(self, part: Part) -> WeightedPart:
+    def resampled(self, part: Part) -> ResampledPart:
         """The resampled sums of a part's training and test samples at the same list of thresholds."""
         test = self.whole(part.variant, "test")
-        train = self.whole(part.variant, part.train_side)
-        points = self._listed(part.variant, part.train_side)
+        train = self.whole(part.variant, part.train_role)
+        points = self._listed(part.variant, part.train_role)
         thresholds = train.thresholds[points]
-        if part.train_side == "calibration":
+        if part.train_role == "calibration":
             marks = test.events.ends[test.points_at(thresholds)]
             chosen_on = self._tally(train, train.events.ends[points], "calibration", part.train)
-            return WeightedPart(thresholds, marks, chosen_on, self._tally(test, marks, "test", part.test))
+            return ResampledPart(thresholds, marks, chosen_on, self._tally(test, marks, "test", part.test))
         marks = test.events.ends[points]
         whole = self._all(part.variant, marks)
         if part.in_sample:
-            return WeightedPart(thresholds, marks, whole, whole)
+            return ResampledPart(thresholds, marks, whole, whole)
         fold = self._tally(test, marks, "test", part.test)
-        return WeightedPart(thresholds, marks, whole, fold, left_out=fold)
+        return ResampledPart(thresholds, marks, whole, fold, excluded=fold)
 
-    def _listed(self, variant: str, side: Side) -> NDArray[np.int64]:
-        key = (variant if self.learns else PLAIN, side)
+    def _listed(self, variant: str, role: Role) -> NDArray[np.int64]:
+        key = (variant if self.learns else PLAIN, role)
         if key not in self._points:
-            self._points[key] = listed_points(self.whole(variant, side), self.speed_ups)
+            self._points[key] = listed_points(self.whole(variant, role), self.speed_ups)
         return self._points[key]
 
-    def _tally(self, curve: Curve, marks: NDArray[np.int64], side: Side, rows: NDArray[np.bool_]) -> Tally:
-        final = self.draws.final(side, rows, curve.outcomes)
-        return weighted_tally(curve, marks, self.draws.some(side, rows), final)
+    def _tally(self, curve: Curve, marks: NDArray[np.int64], role: Role, rows: NDArray[np.bool_]) -> Tally:
+        final = self.weights.final(role, rows, curve.outcomes)
+        return weighted_tally(curve, marks, self.weights.some(role, rows), final)
 
     def _all(self, variant: str, marks: NDArray[np.int64]) -> Tally:
-        key: tuple[str, Side] = (variant if self.learns else PLAIN, "test")
+        key: tuple[str, Role] = (variant if self.learns else PLAIN, "test")
         if key not in self._whole:
             curve = self.whole(variant, "test")
-            everybody = np.ones(curve.outcomes.samples, dtype=bool)
-            self._whole = {key: self._tally(curve, marks, "test", everybody)}
+            every_row = np.ones(curve.outcomes.samples, dtype=bool)
+            self._whole = {key: self._tally(curve, marks, "test", every_row)}
         return self._whole[key]
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedPart:
+class ResampledPart:
     """Sums [marks, resamples] at the listed ``thresholds``; ``marks`` are positions among the test events.
 
-    The training samples are those of ``chosen_on`` less those of ``left_out``; a pass over all marks costs as much as
+    The training samples are those of ``chosen_on`` less those of ``excluded``; a pass over all marks costs as much as
     summing them, so what is left is computed where it is asked for.
     """
 
@@ -93,17 +93,17 @@ class WeightedPart:
     marks: NDArray[np.int64]
     chosen_on: Tally
     test: Tally
-    left_out: Tally | None = None
+    excluded: Tally | None = None
 
     def nearest(self, speed_ups: NDArray[np.float64]) -> NDArray[np.int64]:
         """The mark nearest to each speed-up on the training samples, [wanted, resamples]."""
-        return nearest_marks(self.chosen_on, speed_ups, self.left_out)
+        return nearest_marks(self.chosen_on, speed_ups, self.excluded)
 
     def train_at(self, index: NDArray[np.int64]) -> Tally:
         """The sums of the training samples at one mark per resample, in the shape of ``index`` [..., resamples]."""
-        found = gather(self.chosen_on, index)
-        return found if self.left_out is None else without(found, gather(self.left_out, index))
+        sums = gather(self.chosen_on, index)
+        return sums if self.excluded is None else without(sums, gather(self.excluded, index))
 
     def within(self, measure: Measure, final: NDArray[np.float64], losses: Sequence[float]) -> NDArray[np.int64]:
         """The last mark within each loss against the score ``final`` [resamples], on the training samples."""
-        return marks_within_losses(self.chosen_on, measure, final, losses, ROUNDING, self.left_out)
+        return marks_within_losses(self.chosen_on, measure, final, losses, ROUNDING, self.excluded)

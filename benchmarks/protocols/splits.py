@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.score_store import Side
+from exitbench.benchmarks.scoring.score_store import Role
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.errors import InputError
 
@@ -30,14 +30,14 @@ Protocol = Literal["in-sample", "cross-fit", "held-out"]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Training and test samples as masks; the training samples lie on ``train_side``.
+    """Training and test samples as masks; the training samples lie on ``train_role``.
 
     ``variant`` names what a signal that learns was fitted on: the training samples.
     """
 
     label: str
     variant: str
-    train_side: Side
+    train_role: Role
     train: NDArray[np.bool_]
     test: NDArray[np.bool_]
 

@@ -1,14 +1,13 @@
-"""Readings off a trade-off curve: at a threshold, a speed-up, a task score, a loss; and the area below it.
+"""Operating points on a trade-off curve: at a threshold, near a speed-up, within a loss; and the area below the curve.
 
-Every reading is a real operating point, printed with the threshold that realises it and the speed-up it
-really has. Where the wanted speed-up is missed by more than 2% the reading is ``unmatched``, and the value at
-exactly that speed-up stands beside it: the expected counts when each sample is treated by a coin as at the one
-or the other neighbouring point, with the coin weighted so that the mean exit layer comes out right.
+Each is a real operating point, reported with the threshold that realises it and the speed-up it really has. Where
+the wanted speed-up is missed by more than 2% it is ``unmatched``, and the value at exactly that speed-up is given too:
+the expected counts of a policy that randomises, sample by sample, between the two neighbouring points so that the mean
+exit layer comes out right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,20 +20,20 @@ from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.errors import InputError
 
 MATCH_TOLERANCE = 0.02
-"""A reading counts as being at speed-up s when it lies within this share of s."""
+"""An operating point counts as being at speed-up s when it lies within this share of s."""
 
 ROUNDING = 1e-9
 """Scores in percent that differ by less than this are equal; counts decide, not the last bit."""
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """One operating point, or none (``point`` -1, ``undefined``).
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PointValue:
+    """What a signal gives at one operating point; an ``undefined`` one has NaN throughout.
 
-    ``randomised`` is the tally at exactly the speed-up that was asked for, where the curve reaches it.
+    ``threshold`` realises it, and is NaN where several parts have their own. ``randomised`` holds the sums at exactly
+    the speed-up that was asked for, where the curve reaches it.
     """
 
-    point: int
     threshold: float
     tally: Tally
     status: Status = "ok"
@@ -46,26 +45,21 @@ class Reading:
         return float(self.tally.speed_up)
 
     def score(self, measure: Measure) -> float:
-        """The task score in percent; NaN where the reading is undefined."""
+        """The task score in percent; NaN where the value is undefined."""
         return float(self.tally.score(measure))
 
 
-def _reading(
-    curve: Curve, point: int, status: Status = "ok", reason: str = "", randomised: Tally | None = None
-) -> Reading:
-    return Reading(point, float(curve.thresholds[point]), curve.tally[point], status, reason, randomised)
-
-
-def _nothing(curve: Curve, reason: str) -> Reading:
+def undefined_point(curve: Curve, reason: str) -> PointValue:
+    """No operating point answers the question."""
     nan = np.asarray(np.nan)
     empty = Tally(curve.depth, nan, nan, nan, *([nan] * 3 if curve.outcomes.positive is not None else []))
-    return Reading(-1, float("nan"), empty, "undefined", reason)
+    return PointValue(threshold=float("nan"), tally=empty, status="undefined", reason=reason)
 
 
-def at_threshold(curve: Curve, threshold: float) -> Reading:
-    """The reading at a threshold the user gives; its ``threshold`` is the one given."""
+def at_threshold(curve: Curve, threshold: float) -> PointValue:
+    """The operating point of a threshold the user gives; refuses one that the signal cannot have."""
     point = int(curve.points_at(threshold))
-    return Reading(point, float(threshold), curve.tally[point])
+    return PointValue(threshold=float(threshold), tally=curve.tally[point])
 
 
 def nearest_point(curve: Curve, speed_up: float) -> int:
@@ -87,20 +81,19 @@ def nearest_points(curve: Curve, speed_ups: NDArray[np.float64]) -> NDArray[np.i
     return np.searchsorted(speeds, speeds[best]).astype(np.int64)
 
 
-def matched(curve: Curve, speed_up: float, tolerance: float = MATCH_TOLERANCE) -> Reading:
+def matched(curve: Curve, speed_up: float, tolerance: float = MATCH_TOLERANCE) -> PointValue:
     """The operating point nearest to a speed-up; ``unmatched`` when it is more than ``tolerance`` away."""
     point = nearest_point(curve, speed_up)
-    found = float(curve.speed_up[point])
-    exactly = randomised(curve, speed_up)
-    if abs(found - speed_up) <= (tolerance + ROUNDING) * speed_up:
-        return _reading(curve, point, randomised=exactly)
-    beyond = (
-        f", and the signal only reaches {curve.speed_up[0]:.2f}x to {curve.speed_up[-1]:.2f}x"
-        if exactly is None
-        else ""
+    realised = float(curve.speed_up[point])
+    threshold, tally, exactly = float(curve.thresholds[point]), curve.tally[point], randomised(curve, speed_up)
+    if abs(realised - speed_up) <= (tolerance + ROUNDING) * speed_up:
+        return PointValue(threshold=threshold, tally=tally, randomised=exactly)
+    reach = f", and the signal only reaches {curve.speed_up[0]:.2f}x to {curve.speed_up[-1]:.2f}x"
+    reason = (
+        f"the nearest operating point is at {realised:.2f}x, more than {tolerance:.0%} from {speed_up:.2f}x"
+        f"{reach if exactly is None else ''}"
     )
-    reason = f"the nearest operating point is at {found:.2f}x, more than {tolerance:.0%} from {speed_up:.2f}x{beyond}"
-    return _reading(curve, point, "unmatched", reason, exactly)
+    return PointValue(threshold=threshold, tally=tally, status="unmatched", reason=reason, randomised=exactly)
 
 
 def randomised(curve: Curve, speed_up: float) -> Tally | None:
@@ -118,16 +111,7 @@ def randomised(curve: Curve, speed_up: float) -> Tally | None:
     return before.towards(here, share)
 
 
-def for_score(curve: Curve, score: float, measure: Measure) -> Reading:
-    """The fastest operating point that still has at least this task score (percent)."""
-    enough = np.flatnonzero(curve.score(measure) >= score - ROUNDING)
-    if not len(enough):
-        best = float(curve.score(measure).max())
-        return _nothing(curve, f"no operating point reaches {score:.2f}; the best is {best:.2f}")
-    return _reading(curve, int(enough[-1]))
-
-
-def within_loss(curve: Curve, loss: float, measure: Measure) -> Reading:
+def within_loss(curve: Curve, loss: float, measure: Measure) -> PointValue:
     """The largest speed-up within a loss (points) against the last layer.
 
     Coming from full depth, the last point before the score first falls more than ``loss`` below the last
@@ -139,25 +123,8 @@ def within_loss(curve: Curve, loss: float, measure: Measure) -> Reading:
     fallen = np.flatnonzero(curve.score(measure) < floor)
     point = (int(fallen[0]) if len(fallen) else curve.points) - 1
     if point < 0:
-        return _nothing(curve, f"already the most cautious threshold loses more than {loss:g} points")
-    return _reading(curve, point)
-
-
-def common_cost_range(curves: Sequence[Curve]) -> tuple[float, float] | None:
-    """The relative costs that all the curves reach, or ``None`` when there are none."""
-    ranges = [curve.cost_range for curve in curves]
-    low, high = max(low for low, _ in ranges), min(high for _, high in ranges)
-    return (low, high) if low < high else None
-
-
-def area(curve: Curve, measure: Measure, low: float, high: float) -> float:
-    """The area under task score (percent) against relative cost, straight between points, from ``low`` to ``high``."""
-    cheapest, dearest = curve.cost_range
-    if not cheapest - ROUNDING <= low <= high <= dearest + ROUNDING:
-        raise InputError(
-            f"expected a cost range within the curve's {cheapest:.4f}..{dearest:.4f}, found {low:.4f}..{high:.4f}"
-        )
-    return area_below(curve.relative_cost[::-1], curve.score(measure)[::-1], low, high)
+        return undefined_point(curve, f"already the most cautious threshold loses more than {loss:g} points")
+    return PointValue(threshold=float(curve.thresholds[point]), tally=curve.tally[point])
 
 
 def area_below(cost: NDArray[np.float64], score: NDArray[np.float64], low: float, high: float) -> float:

@@ -64,6 +64,9 @@ KEY = (
 """What makes a row of ``results.parquet`` unique."""
 
 
+ENTRY_COLUMNS = ("cache", "model", "task", "split", "protocol", "signal", "parameters")
+"""Which entry of which cache a row is about, in every file but the pairs."""
+
 TEXT, REAL, COUNT, LAYER, FLAG = pa.string(), pa.float64(), pa.int64(), pa.int32(), pa.bool_()
 PLACE = [("cache", TEXT), ("model", TEXT), ("task", TEXT), ("split", TEXT), ("protocol", TEXT)]
 SIGNAL = [("signal", TEXT), ("parameters", TEXT)]

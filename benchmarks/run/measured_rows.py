@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.exit_rates import RateTally
 from exitbench.benchmarks.measures.ranking import Ranking
-from exitbench.benchmarks.protocols.merged_parts import Merged, MergedReading
+from exitbench.benchmarks.protocols.merged_parts import MergedParts
+from exitbench.benchmarks.protocols.part_points import ResampledPoint
 from exitbench.benchmarks.replay.tally import Tally, verdict
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.schema import Row
@@ -25,6 +26,7 @@ from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.delong import dis_estimate
 from exitbench.benchmarks.statistics.intervals import intervals
+from exitbench.benchmarks.suites.questions import Questions
 
 Resampled = NDArray[np.float64]
 
@@ -40,47 +42,38 @@ class Measured:
     resampled: Resampled | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Unmeasured:
-    """A number whose interval is still to come, so that all of an entry's can be computed together."""
-
-    row: Row
-    value: float
-    resampled: Resampled
-    status: str
-
-
-def measured_all(
-    blank: Row, merged: Merged, samples: Samples, rates_speed_up: float, first_exit: int, ties: Ties = "half"
+def measured_rows(
+    blank: Row, merged: MergedParts, samples: Samples, questions: Questions, first_exit: int
 ) -> list[Measured]:
     """Every number of one entry; ``blank`` has the key columns that all rows share, and the entry's own reason."""
-    found: list[Measured | Unmeasured] = []
-    found += ranking_rows(blank, merged.ranking(samples.outcomes.correct[:-1]), first_exit, ties)
-    for point in merged.points:
-        found += reading_rows(blank._replace(operating_point=point), merged.reading(point), samples)
-    found += rate_rows(blank._replace(operating_point=at_speed_up(rates_speed_up)), merged, samples)
-    return with_intervals(found)
+    rows: list[Measured] = []
+    rows += ranking_rows(blank, merged.ranking(samples.outcomes.correct[:-1]), first_exit, questions.ties)
+    for point in merged.operating_points:
+        rows += point_rows(blank._replace(operating_point=point), merged.at(point), samples)
+    rates_point = at_speed_up(questions.rates_speed_up)
+    rows += rate_rows(blank._replace(operating_point=rates_point), merged, samples)
+    return with_intervals(rows)
 
 
-def with_intervals(rows: Sequence[Measured | Unmeasured]) -> list[Measured]:
-    """The rows in their order, each with its bootstrap interval.
+def with_intervals(rows: Sequence[Measured]) -> list[Measured]:
+    """The rows in their order, those with resamples with their bootstrap intervals, all computed together.
 
     A status already given (unmatched) outweighs the interval's own.
     """
-    asked = [one for one in rows if isinstance(one, Unmeasured)]
-    if not asked:
-        return [one for one in rows if isinstance(one, Measured)]
-    draws = np.stack([one.resampled for one in asked])
-    estimates = zip(intervals([one.value for one in asked], draws, asked[0].row.n), draws, strict=True)
-    return [one if isinstance(one, Measured) else _estimated(one, *next(estimates)) for one in rows]
+    drawn = [measured for measured in rows if measured.resampled is not None]
+    if not drawn:
+        return list(rows)
+    draws = np.stack([measured.resampled for measured in drawn if measured.resampled is not None])
+    estimates = iter(intervals([measured.row.value for measured in drawn], draws, drawn[0].row.n))
+    return [measured if measured.resampled is None else _estimated(measured, next(estimates)) for measured in rows]
 
 
-def _estimated(one: Unmeasured, estimate: Estimate, draws: Resampled) -> Measured:
-    own = estimate.status if one.status == "ok" else one.status
-    reason = joined(estimate.reason if own == estimate.status else "", one.row.reason)
-    row = one.row._replace(value=one.value, low=estimate.low, high=estimate.high, std_err=estimate.std_err, status=own,
-                      reason=reason)  # fmt: skip
-    return Measured(row, draws)
+def _estimated(measured: Measured, estimate: Estimate) -> Measured:
+    row = measured.row
+    status = estimate.status if row.status == "ok" else row.status
+    reason = joined(estimate.reason if status == estimate.status else "", row.reason)
+    row = row._replace(low=estimate.low, high=estimate.high, std_err=estimate.std_err, status=status, reason=reason)
+    return Measured(row, measured.resampled)
 
 
 def ranking_rows(blank: Row, ranking: Ranking, first_exit: int, ties: Ties = "half") -> list[Measured]:
@@ -116,49 +109,49 @@ def _layer_rows(blank: Row, ranking: Ranking, row: int, first_exit: int, ties: T
         low = max(value - NORMAL_QUANTILE * error, 0.0) if scored else np.nan
         high = value + NORMAL_QUANTILE * error
         rows.append(here._replace(measure=measure, value=value, low=low, high=high, std_err=error, status=status))
-    return [Measured(one) for one in rows]
+    return [Measured(measured) for measured in rows]
 
 
-def reading_rows(blank: Row, reading: MergedReading, samples: Samples) -> list[Measured | Unmeasured]:
-    """Speed-up and task scores at one reading; beside an unmatched one, the randomised values."""
-    threshold = None if np.isnan(reading.threshold) else reading.threshold
-    here = blank._replace(n=samples.size, threshold=threshold, reason=joined(reading.reason, blank.reason))
-    if reading.status == "undefined":
+def point_rows(blank: Row, value: ResampledPoint, samples: Samples) -> list[Measured]:
+    """Speed-up and task scores at one operating point; beside an unmatched one, the randomised values."""
+    threshold = None if np.isnan(value.threshold) else value.threshold
+    here = blank._replace(n=samples.size, threshold=threshold, reason=joined(value.reason, blank.reason))
+    if value.status == "undefined":
         blanks = [
             "speed_up",
             *samples.outcomes.measures,
             *(["max_speed_up"] if blank.operating_point.kind == "loss" else []),
         ]
         return [Measured(here._replace(measure=name, status="undefined", threshold=None)) for name in blanks]
-    rows = tally_rows(here, reading.tally, reading.resampled, samples, reading.status)
+    rows = tally_rows(here, value.tally, value.resampled, samples, value.status)
     if blank.operating_point.kind == "loss":
-        speed = next(one for one in rows if one.row.measure == "speed_up")
+        speed = next(measured for measured in rows if measured.row.measure == "speed_up")
         rows.append(replace(speed, row=speed.row._replace(measure="max_speed_up")))
-    if reading.status == "unmatched" and reading.randomised is not None:
+    if value.status == "unmatched" and value.randomised is not None:
         how = "the expected value when randomising between the two neighbouring operating points"
         beside = blank._replace(n=samples.size, decisions="randomised", reason=joined(how, blank.reason))
         names: tuple[Measure | Literal["speed_up"], ...] = ("speed_up", *samples.outcomes.measures)
         for measure in names:
-            rows.append(Measured(beside._replace(measure=measure, value=float(read(reading.randomised, measure)))))
+            rows.append(Measured(beside._replace(measure=measure, value=float(read(value.randomised, measure)))))
     return rows
 
 
 def tally_rows(
     blank: Row, tally: Tally, resampled: Tally | None, samples: Samples, status: str = "ok"
-) -> list[Measured | Unmeasured]:
+) -> list[Measured]:
     """Speed-up and task scores of one tally, ready for intervals where there are resamples."""
-    rows: list[Measured | Unmeasured] = []
+    rows: list[Measured] = []
     names: tuple[Measure | Literal["speed_up"], ...] = ("speed_up", *samples.outcomes.measures)
     for measure in names:
         here = blank._replace(measure=measure, n=samples.size)
         value = float(read(tally, measure))
         if measure != "speed_up":
-            said = verdict(tally, measure)
-            if said.status != "ok":
-                rows.append(Measured(here._replace(status=said.status, reason=joined(said.reason, blank.reason))))
+            judged = verdict(tally, measure)
+            if judged.status != "ok":
+                rows.append(Measured(here._replace(status=judged.status, reason=joined(judged.reason, blank.reason))))
                 continue
         draws = None if resampled is None else read(resampled, measure)
-        rows.append(with_interval(here, value, draws, status))
+        rows.append(Measured(here._replace(value=value, status=status), draws))
     return rows
 
 
@@ -167,19 +160,12 @@ def read(tally: Tally, measure: Measure | Literal["speed_up"]) -> NDArray[np.flo
     return tally.speed_up if measure == "speed_up" else tally.score(measure)
 
 
-def with_interval(blank: Row, value: float, draws: Resampled | None, status: str = "ok") -> Measured | Unmeasured:
-    """A number, or what :func:`with_intervals` makes one of."""
-    if draws is None:
-        return Measured(blank._replace(value=value, status=status))
-    return Unmeasured(blank, value, draws, status)
-
-
-def rate_rows(blank: Row, merged: Merged, samples: Samples) -> list[Measured | Unmeasured]:
+def rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measured]:
     """Premature and delayed rates: ``all`` and ``reached`` over all layers, and both per layer."""
     point = blank.operating_point
-    reading = merged.reading(point) if point in merged.points else None
-    status, reason = ("ok", "") if reading is None else (reading.status, reading.reason)
-    threshold = None if reading is None or np.isnan(reading.threshold) else reading.threshold
+    value = merged.at(point) if point in merged.operating_points else None
+    status, reason = ("ok", "") if value is None else (value.status, value.reason)
+    threshold = None if value is None or np.isnan(value.threshold) else value.threshold
     here = blank._replace(n=samples.size, threshold=threshold, reason=joined(reason, blank.reason))
     every, every_draws = merged.every_decision
     reached, reached_draws = merged.reached_decisions
@@ -194,14 +180,12 @@ def rate_rows(blank: Row, merged: Merged, samples: Samples) -> list[Measured | U
 
 
 def _of_layer(tally: RateTally, layer: int) -> RateTally:
-    return RateTally(
-        *(np.asarray(one)[layer - 1] for one in (tally.wrong_exits, tally.wrong_decisions, tally.right_continuations,
-                                                 tally.right_decisions))
-    )  # fmt: skip
+    sums = (tally.wrong_exits, tally.wrong_decisions, tally.right_continuations, tally.right_decisions)
+    return RateTally(*(np.asarray(array)[layer - 1] for array in sums))
 
 
-def _rates(blank: Row, tally: RateTally, draws: RateTally | None, status: str) -> list[Measured | Unmeasured]:
-    rows: list[Measured | Unmeasured] = []
+def _rates(blank: Row, tally: RateTally, draws: RateTally | None, status: str) -> list[Measured]:
+    rows: list[Measured] = []
     for measure, kind in (("premature_rate", "wrong"), ("delayed_rate", "right")):
         here = blank._replace(measure=measure)
         value = float(tally.premature if kind == "wrong" else tally.delayed)
@@ -210,7 +194,7 @@ def _rates(blank: Row, tally: RateTally, draws: RateTally | None, status: str) -
             rows.append(Measured(here._replace(status="undefined", reason=joined(none, blank.reason))))
             continue
         drawn = None if draws is None else np.asarray(draws.premature if kind == "wrong" else draws.delayed)
-        rows.append(with_interval(here, value, drawn, status))
+        rows.append(Measured(here._replace(value=value, status=status), drawn))
     return rows
 
 

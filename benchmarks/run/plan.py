@@ -1,4 +1,4 @@
-"""The plan of a run: the suite's signals made, and the units of its three stages."""
+"""The plan of a run: the suite's signals made, and the units of its three stages on every cache."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from exitbench.benchmarks.run.units import MeasureUnit, PairUnit, ScoreUnit, code_digest
+from exitbench.benchmarks.run.units import CompareUnit, MeasureUnit, ScoreUnit, code_digest
 from exitbench.benchmarks.scoring.configuration import grid_text
-from exitbench.benchmarks.suites.questions import Questions, check_thresholds_exist
+from exitbench.benchmarks.suites.questions import check_thresholds_exist
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
-from exitbench.signals.registry.discovery import load_registry
 from exitbench.signals.registry.registry import Registry
 from exitbench.workers import digest
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A suite with its signals made: entries as texts of configurations, in the suite's order."""
+    """Entries with their signals made, in the suite's order; each entry lists its configurations."""
 
-    suite: Suite
-    questions: Questions
-    directories: tuple[str, ...]
     entries: tuple[tuple[ExitSignal, ...], ...]
 
     @property
@@ -37,11 +33,11 @@ class Plan:
     def groups(self) -> dict[str, tuple[tuple[int, ...], ...]]:
         """Registry name to the configurations (positions) of each of its entries."""
         position = {signal.text: number for number, signal in enumerate(self.configurations)}
-        found: dict[str, tuple[tuple[int, ...], ...]] = {}
+        groups: dict[str, tuple[tuple[int, ...], ...]] = {}
         for entry in self.entries:
             group = tuple(position[signal.text] for signal in entry)
-            found[entry[0].name] = (*found.get(entry[0].name, ()), group)
-        return found
+            groups[entry[0].name] = (*groups.get(entry[0].name, ()), group)
+        return groups
 
     @property
     def names(self) -> list[tuple[str, str]]:
@@ -49,11 +45,9 @@ class Plan:
         return [(entry[0].name, grid_text(signal.parameters_text for signal in entry)) for entry in self.entries]
 
 
-def plan_run(suite: Suite, directories: Sequence[Path | str] = (), registry: Registry | None = None) -> Plan:
+def plan_run(suite: Suite, registry: Registry) -> Plan:
     """Make the suite's signals; raises InputError for unknown ones and for entries that are the same."""
-    registry = registry or load_registry(directories)
-    entries = tuple(tuple(registry.expand(text)) for text in suite.signals)
-    plan = Plan(suite, suite.questions, tuple(str(Path(one).resolve()) for one in directories), entries)
+    plan = Plan(tuple(tuple(registry.expand(text)) for text in suite.signals))
     names = plan.names
     for number, name in enumerate(names):
         if name in names[:number]:
@@ -66,49 +60,59 @@ def plan_run(suite: Suite, directories: Sequence[Path | str] = (), registry: Reg
 
 
 @dataclass(frozen=True)
-class Stages:
-    """All units of a run; measure units are grouped by cache, in the order of the suite."""
+class CacheUnits:
+    """The units of one cache, in the order they are done."""
 
-    scores: tuple[ScoreUnit, ...]
-    measures: tuple[tuple[MeasureUnit, ...], ...]
-    pairs: tuple[PairUnit, ...]
-    manifest_sha256: tuple[str, ...]
+    score: ScoreUnit
+    measures: tuple[MeasureUnit, ...]
+    compare: CompareUnit
+    manifest_sha256: str
 
 
-def stages_of(plan: Plan, folder: Path) -> Stages:
-    """The units of a run; equal inputs have equal folders."""
-    code = code_digest(plan.directories)
-    questions = asdict(plan.questions)
+def cache_units(
+    suite: Suite, plan: Plan, directories: Sequence[str], folder: Path, tables: Sequence[str]
+) -> list[CacheUnits]:
+    """The units of a run, cache by cache; equal inputs have equal folders below ``folder``."""
+    questions = suite.questions
     texts = tuple(signal.text for signal in plan.configurations)
-    scores, measures, pairs, hashes = [], [], [], []
-    for path in plan.suite.caches:
-        calibration = plan.suite.held_out.get(path) if "held-out" in plan.suite.questions.protocols else None
-        sha = manifest_sha256(path)
-        inputs: dict[str, Any] = {"code": code, "manifest": sha, "questions": questions, "cache": path.name}
+    shared = {"code": code_digest(directories), "questions": asdict(questions), "tables": list(tables)}
+    units = []
+    for path in suite.caches:
+        calibration = suite.held_out.get(path) if "held-out" in questions.protocols else None
+        inputs: dict[str, Any] = {**shared, "manifest": manifest_sha256(path), "cache": path.name}
         inputs["calibration"] = None if calibration is None else manifest_sha256(calibration)
-        scored = ScoreUnit(
-            folder / f"score-{digest(inputs | {'signals': texts})}",
-            f"{path.name}: scores", path.absolute(), calibration, texts, plan.directories, plan.questions,
-        )  # fmt: skip
-        own = tuple(
+        score = ScoreUnit(
+            folder=folder / f"score-{digest(inputs | {'signals': texts})}",
+            label=f"{path.name}: scores",
+            cache=path.absolute(),
+            calibration=calibration,
+            signals=texts,
+            directories=tuple(directories),
+            questions=questions,
+        )
+        measures = tuple(
             MeasureUnit(
-                folder / f"measure-{digest(inputs | {'entries': [[texts[one] for one in group] for group in groups]})}",
-                f"{path.name}: {name}",
-                scored.folder,
-                groups,
-                plan.questions,
+                folder=folder
+                / f"measure-{digest(inputs | {'entries': [[texts[n] for n in group] for group in groups]})}",
+                label=f"{path.name}: {name}",
+                scored=score.folder,
+                groups=groups,
+                questions=questions,
+                tables=tuple(tables),
             )
             for name, groups in plan.groups.items()
         )
-        folders = tuple(unit.folder for unit in own)
-        scores.append(scored)
-        measures.append(own)
-        pairs.append(
-            PairUnit(folder / f"pairs-{digest(inputs | {'measured': [one.name for one in folders]})}",
-                     f"{path.name}: comparisons", scored.folder, folders, plan.questions)
-        )  # fmt: skip
-        hashes.append(sha)
-    return Stages(tuple(scores), tuple(measures), tuple(pairs), tuple(hashes))
+        measured = tuple(unit.folder for unit in measures)
+        compare = CompareUnit(
+            folder=folder / f"compare-{digest(inputs | {'measured': [path.name for path in measured]})}",
+            label=f"{path.name}: comparisons",
+            scored=score.folder,
+            measured=measured,
+            questions=questions,
+            tables=tuple(tables),
+        )
+        units.append(CacheUnits(score, measures, compare, inputs["manifest"]))
+    return units
 
 
 def manifest_sha256(path: Path) -> str:

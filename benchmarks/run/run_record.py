@@ -30,45 +30,67 @@ def run_record(
     failures: Sequence[Failure],
 ) -> dict[str, Any]:
     """``run.json``: what was run, on what, with what, and what went wrong."""
-    caches = {}
-    for (name, manifest), sha in zip(manifests.items(), hashes, strict=True):
-        caches[name] = {
-            "manifest_sha256": sha, "model": manifest.model.name, "layers": manifest.model.layers,
-            "task": manifest.task.name, "split": manifest.split, "metric": manifest.task.metric,
-            "classes": list(manifest.task.classes), "rows": manifest.rows,
+    caches = {
+        name: {
+            "manifest_sha256": sha,
+            "model": manifest.model.name,
+            "layers": manifest.model.layers,
+            "task": manifest.task.name,
+            "split": manifest.split,
+            "metric": manifest.task.metric,
+            "classes": list(manifest.task.classes),
+            "rows": manifest.rows,
             "table_layers": list(suite.layers_of(manifest.model.layers)),
-        }  # fmt: skip
+        }
+        for (name, manifest), sha in zip(manifests.items(), hashes, strict=True)
+    }
     described = [
-        {"signal": name, "parameters": parameters, "text": text, "title": entry[0].title,
-         "reference": asdict(entry[0].reference)}
+        {
+            "signal": name,
+            "parameters": parameters,
+            "text": text,
+            "title": entry[0].title,
+            "reference": asdict(entry[0].reference),
+        }
         for (name, parameters), text, entry in zip(names, suite.signals, entries, strict=True)
-    ]  # fmt: skip
+    ]
     depths = {manifest.model.layers for manifest in manifests.values()}
     notes = [
-        f"{facts.text} with {depth} layers: {facts.problem}"
+        f"{configuration.text} with {depth} layers: {configuration.problem}"
         for depth in sorted(depths)
         for entry in entries
         for signal in entry
-        if (facts := describe(signal, depth)).left_out
+        if (configuration := describe(signal, depth)).left_out
     ]
+    machine = {
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "python": sys.version.split()[0],
+    }
     return {
-        "schema": RESULTS_SCHEMA, "complete": not failures, "suite": suite.to_json(), "seed": suite.questions.seed,
+        "schema": RESULTS_SCHEMA,
+        "complete": not failures,
+        "suite": suite.to_json(),
+        "seed": suite.questions.seed,
         "caches": caches,
-        "entries": described, "git": git_state(), "versions": versions(),
-        "machine": {"platform": platform.platform(), "processor": platform.machine(), "python": sys.version.split()[0]},
-        "failures": [asdict(failure) for failure in failures], "notes": notes,
-    }  # fmt: skip
+        "entries": described,
+        "git": git_state(),
+        "versions": versions(),
+        "machine": machine,
+        "failures": [asdict(failure) for failure in failures],
+        "notes": notes,
+    }
 
 
 def versions() -> dict[str, str]:
     """The installed versions of what results depend on."""
-    found = {}
+    installed = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            installed[package] = "not installed"
+    return installed
 
 
 def git_state() -> dict[str, Any]:

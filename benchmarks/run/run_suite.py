@@ -19,15 +19,16 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.benchmarks.results.files import RunFiles, check_unique, write_json, write_table
 from exitbench.benchmarks.results.schema import SCHEMAS, rows_of, rows_table, table_of
-from exitbench.benchmarks.run.averages import CachePlace, averages
-from exitbench.benchmarks.run.plan import Stages, plan_run, stages_of
+from exitbench.benchmarks.run.averages import AveragedCache, averages
+from exitbench.benchmarks.run.plan import CacheUnits, cache_units, plan_run
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import read_manifest
 from exitbench.errors import InputError
 from exitbench.progress import ProgressBar
-from exitbench.workers import Failure, Unit, Workers, is_done
+from exitbench.signals.registry.discovery import load_registry
+from exitbench.workers import DONE, Failure, Unit, Workers, is_done
 
 UNITS, JOINS = ".units", "joins"
 LITTLE = 64 * 2**20
@@ -58,9 +59,11 @@ def run_suite(
     directories: Sequence[Path | str] = (),
     force: bool = False,
     command: str = "",
+    tables: Sequence[str] = tuple(SCHEMAS),
 ) -> RunOutcome:
     """Run a suite into ``out``; the result files are the same for any ``workers``, by default this process alone.
 
+    ``tables`` names the result files to make, by default all; what only the others need is not computed.
     Raises InputError for a folder that holds a finished run (unless ``force``) and for missing caches.
     """
     started = datetime.now(UTC)
@@ -68,7 +71,8 @@ def run_suite(
     suite.require_caches()
     if (out / "run.json").exists() and not force and RunFiles(out).record.get("complete"):
         raise InputError(f"{out} holds a finished run; give another folder with --out, or --force to replace it")
-    plan = plan_run(suite, directories)
+    resolved = [str(Path(directory).resolve()) for directory in directories]
+    plan = plan_run(suite, load_registry(resolved))
     manifests = {path.name: read_manifest(path) for path in suite.caches}
     for path, manifest in zip(suite.caches, manifests.values(), strict=True):
         if not manifest.complete:
@@ -76,16 +80,17 @@ def run_suite(
         suite.layers_of(manifest.model.layers)
     out.mkdir(parents=True, exist_ok=True)
     (out / "run.json").unlink(missing_ok=True)
-    stages = stages_of(plan, out / UNITS)
+    units = cache_units(suite, plan, resolved, out / UNITS, tables)
     workers = workers or Workers()
-    failures = perform_stages(stages, workers)
-    places = [
-        CachePlace(name, one.model.name, one.split, "f1" if one.task.metric == "f1" else "accuracy")
-        for name, one in manifests.items()
+    failures = perform_stages(units, workers)
+    averaged = [
+        AveragedCache(name, manifest.model.name, manifest.split, manifest.task.metric)
+        for name, manifest in manifests.items()
     ]
-    failures += write_results(out, stages, places, plan.names, workers)
-    record = run_record(suite, plan.entries, plan.names, manifests, stages.manifest_sha256, failures) | {
-        "signals_dirs": list(plan.directories),
+    failures += write_results(out, units, averaged, plan.names, workers, tables)
+    hashes = [cache.manifest_sha256 for cache in units]
+    record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures) | {
+        "signals_dirs": resolved,
         "command": command,
         "started": started.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 3),
@@ -97,30 +102,26 @@ def run_suite(
     return RunOutcome(out, tuple(failures))
 
 
-def perform_stages(stages: Stages, workers: Workers) -> list[Failure]:
+def perform_stages(units: Sequence[CacheUnits], workers: Workers) -> list[Failure]:
     """Do all units, stage by stage; what rests on a failed unit is left out and not reported again."""
-    total = len(stages.scores) + sum(map(len, stages.measures)) + len(stages.pairs)
+    scores = [cache.score for cache in units]
     failures: list[Failure] = []
-    with ProgressBar("run", total, transient=True) as bar:
+    with ProgressBar("run", sum(2 + len(cache.measures) for cache in units), transient=True) as bar:
 
         def finished(unit: Unit) -> None:
             bar.advance(note=unit.label)
 
-        failures += scorers(stages.scores, workers).run(stages.scores, finished)
-        scored = {unit.folder for unit in stages.scores if is_done(unit)}
-        failures += workers.run([unit for own in stages.measures for unit in own if unit.scored in scored], finished)
-        for unit, own in zip(stages.pairs, stages.measures, strict=True):
-            if not all(map(is_done, own)):
-                shutil.rmtree(unit.folder, ignore_errors=True)  # made of fewer signals than there may be now
-        ready = [
-            unit
-            for unit, own in zip(stages.pairs, stages.measures, strict=True)
-            if unit.scored in scored and any(map(is_done, own))
-        ]
+        failures += scorers(scores, workers).run(scores, finished)
+        scored = [cache for cache in units if is_done(cache.score)]
+        failures += workers.run([unit for cache in scored for unit in cache.measures], finished)
+        for cache in units:
+            if not all(map(is_done, cache.measures)):
+                shutil.rmtree(cache.compare.folder, ignore_errors=True)  # made of fewer signals than there may be now
+        ready = [cache.compare for cache in scored if any(map(is_done, cache.measures))]
         failures += workers.run(ready, finished)
-    for unit, own in zip(stages.pairs, stages.measures, strict=True):
-        if is_done(unit) and not all(map(is_done, own)):
-            (unit.folder / "done.json").unlink()  # to be made again once the missing signals are there
+    for cache in units:
+        if is_done(cache.compare) and not all(map(is_done, cache.measures)):
+            (cache.compare.folder / DONE).unlink()  # to be made again once the missing signals are there
     return failures
 
 
@@ -135,44 +136,58 @@ def scorers(units: Sequence[ScoreUnit], workers: Workers) -> Workers:
 
 def write_results(
     out: Path,
-    stages: Stages,
-    places: Sequence[CachePlace],
+    units: Sequence[CacheUnits],
+    caches: Sequence[AveragedCache],
     entries: Sequence[tuple[str, str]],
     workers: Workers,
+    tables: Sequence[str],
 ) -> list[Failure]:
     """Put the units' tables together in the order of the suite, add averages, and write the parquet files.
 
     The large tables are joined by ``workers`` while this process averages; the result is what could not be joined.
     """
-    files: dict[str, list[Path]] = {name: [] for name in SCHEMAS}
-    for pair, own in zip(stages.pairs, stages.measures, strict=True):
-        done = [unit.folder for unit in own if is_done(unit)]
-        compared = (pair.folder / "results.parquet").is_file()
-        for name in SCHEMAS:
-            holders = done if name not in ("results", "pairs") else []
-            if compared:
-                holders = [*holders, *([pair.folder] if name in ("results", "pairs", "curves") else [])]
-            elif name == "results":
-                holders = done  # without marks, but not lost
-            files[name] += [folder / f"{name}.parquet" for folder in holders]
-    averaged = {name: files.pop(name) for name in ("results", "pairs")}
-    joined = workers.begin(joins(out, files), lambda _unit: None)
+    parts = table_parts(units, tables)
+    averaged = {name: parts.pop(name, []) for name in ("results", "pairs")}
+    joined = workers.begin(joins(out, parts), lambda _unit: None)
     results, pairs = (
-        pa.concat_tables([table_of(name, []), *map(pq.read_table, parts)]) for name, parts in averaged.items()
+        pa.concat_tables([table_of(name, []), *map(pq.read_table, files)]) for name, files in averaged.items()
     )
     rows, tests = (table.filter(pc.is_null(table["layer"])) for table in (results, pairs))
-    means, found = averages(rows_of(rows), tests.to_pylist(), places, entries)
-    results = pa.concat_tables([results, rows_table(means)])
+    mean_rows, mean_pairs = averages(rows_of(rows), tests.to_pylist(), caches, entries)
+    results = pa.concat_tables([results, rows_table(mean_rows)])
     check_unique(results)
     write_table(out / "results.parquet", results)
-    write_table(out / "pairs.parquet", pa.concat_tables([pairs, table_of("pairs", found)]))
+    if "pairs" in tables:
+        write_table(out / "pairs.parquet", pa.concat_tables([pairs, table_of("pairs", mean_pairs)]))
     return joined()
 
 
-def joins(out: Path, files: Mapping[str, Sequence[Path]]) -> list[JoinUnit]:
+def table_parts(units: Sequence[CacheUnits], tables: Sequence[str]) -> dict[str, list[Path]]:
+    """The files of finished units that each result file is made of, in the order of the suite."""
+    parts: dict[str, list[Path]] = {name: [] for name in tables}
+    for cache in units:
+        measured = [unit.folder for unit in cache.measures if is_done(unit)]
+        compared = [cache.compare.folder] if (cache.compare.folder / "results.parquet").is_file() else []
+        for name in tables:
+            if name in ("results", "pairs"):
+                # Rows of a cache without comparisons have no marks, but are not lost.
+                folders = compared or (measured if name == "results" else [])
+            else:
+                folders = [*measured, *(compared if name == "curves" else [])]
+            parts[name] += [folder / f"{name}.parquet" for folder in folders]
+    return parts
+
+
+def joins(out: Path, parts: Mapping[str, Sequence[Path]]) -> list[JoinUnit]:
     """A unit for every table; never taken over from an earlier start, whose parts may have been others."""
     shutil.rmtree(out / UNITS / JOINS, ignore_errors=True)
     return [
-        JoinUnit(out / UNITS / JOINS / name, f"{name}: joined", name, tuple(parts), out / f"{name}.parquet")
-        for name, parts in sorted(files.items(), key=lambda item: -sum(part.stat().st_size for part in item[1]))
+        JoinUnit(
+            folder=out / UNITS / JOINS / name,
+            label=f"{name}: joined",
+            table=name,
+            parts=tuple(files),
+            target=out / f"{name}.parquet",
+        )
+        for name, files in sorted(parts.items(), key=lambda item: -sum(part.stat().st_size for part in item[1]))
     ]

@@ -16,7 +16,7 @@ from exitbench.benchmarks.suites.questions import Questions
 from exitbench.errors import InputError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoreUnit:
     """Stage one on one cache: every configuration of every signal."""
 
@@ -29,48 +29,57 @@ class ScoreUnit:
     questions: Questions
 
     def work(self) -> None:
-        """Score and leave the files that :class:`exitbench.benchmarks.scoring.score_store.ScoredCache` reads."""
+        """Score, and leave the files of a scored cache."""
         import torch
 
-        from exitbench.benchmarks.run.score_stage import write_scores
+        from exitbench.benchmarks.run.score_stage import score_signals
+        from exitbench.benchmarks.scoring.score_store import ScoreFiles, save_scored_cache
         from exitbench.cache import Cache
         from exitbench.signals.registry.discovery import load_registry
 
         registry = load_registry(self.directories)
-        made = [registry.make(text) for text in self.signals]
+        signals = [registry.make(text) for text in self.signals]
         calibration = None if self.calibration is None else Cache(self.calibration)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # the same sums for any number of jobs
         try:
-            write_scores(self.folder, Cache(self.cache), made, self.questions, calibration)
+            store = ScoreFiles(self.folder)
+            scored = score_signals(Cache(self.cache), signals, self.questions, calibration=calibration, store=store)
+            save_scored_cache(self.folder, scored)
         finally:
             torch.set_num_threads(threads)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MeasureUnit:
-    """Stage two on one cache and one signal; ``groups`` are the configurations of each of its entries."""
+    """Stage two on one cache and one signal; ``groups`` are the configurations of each of its entries.
+
+    ``tables`` names the result files that the run is to make.
+    """
 
     folder: Path
     label: str
     scored: Path
     groups: tuple[tuple[int, ...], ...]
     questions: Questions
+    tables: tuple[str, ...]
 
     def work(self) -> None:
-        """Measure and leave one parquet file per table."""
+        """Measure, and leave the files of the measurements."""
         import pyarrow as pa  # type: ignore[import-untyped]
 
-        from exitbench.benchmarks.run.measure_stage import write_measures
-        from exitbench.benchmarks.scoring.score_store import ScoredCache
+        from exitbench.benchmarks.run.measure_stage import measure_signal
+        from exitbench.benchmarks.run.measurements import save_measurements
+        from exitbench.benchmarks.scoring.score_store import load_scored_cache
 
-        write_measures(self.folder, ScoredCache(self.scored), self.groups, self.questions)
+        measured = measure_signal(load_scored_cache(self.scored), self.groups, self.questions, self.tables)
+        save_measurements(self.folder, measured)
         # Arrow keeps the room of tables that are gone: on a large cache 0.25 GB, which the next unit lacks.
         pa.default_memory_pool().release_unused()
 
 
-@dataclass(frozen=True)
-class PairUnit:
+@dataclass(frozen=True, kw_only=True)
+class CompareUnit:
     """Stage three on one cache: what its measure units left is compared."""
 
     folder: Path
@@ -78,20 +87,27 @@ class PairUnit:
     scored: Path
     measured: tuple[Path, ...]
     questions: Questions
+    tables: tuple[str, ...]
 
     def work(self) -> None:
-        """Compare and leave the cache's final results and pairs; units that failed are passed over."""
-        from exitbench.benchmarks.run.compare_stage import write_pairs
-        from exitbench.benchmarks.scoring.score_store import ScoredCache
+        """Compare, and leave the cache's final rows, pairs and bounds; units that failed are passed over."""
+        from exitbench.benchmarks.results.files import write_part
+        from exitbench.benchmarks.results.schema import rows_table, table_of
+        from exitbench.benchmarks.run.compare_stage import compare_signals
+        from exitbench.benchmarks.run.measurements import SavedMeasurements
+        from exitbench.benchmarks.scoring.score_store import load_scored_cache
         from exitbench.workers import DONE
 
-        finished = [unit for unit in self.measured if (unit / DONE).is_file()]
+        finished = [SavedMeasurements(folder) for folder in self.measured if (folder / DONE).is_file()]
         if not finished:
             raise InputError("no signal could be measured on this cache")
-        write_pairs(self.folder, ScoredCache(self.scored), finished, self.questions)
+        compared = compare_signals(load_scored_cache(self.scored), finished, self.questions, self.tables)
+        write_part(self.folder / "results.parquet", rows_table(compared.rows))
+        write_part(self.folder / "pairs.parquet", table_of("pairs", compared.pairs))
+        write_part(self.folder / "curves.parquet", compared.curves)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JoinUnit:
     """One result file: the tables of many units, one after another."""
 
@@ -113,17 +129,19 @@ def code_digest(directories: Sequence[str]) -> str:
     # Without symbolic links the rooms lie beside the package: see exitbench/__init__.py.
     package, beside = Path(exitbench.__file__).parent, Path(__file__).parents[2]
     rooms = [beside / "benchmarks", beside / "signals", package / "cache", *map(Path, directories)]
-    seen = hashlib.sha256()
+    digest = hashlib.sha256()
     for below in (package / "exit_rule.py", package / "head_algebra.py"):
-        seen.update(below.read_bytes())
+        digest.update(below.read_bytes())
     for room in rooms:
         for file in _sources(room):
-            seen.update(file.relative_to(room).as_posix().encode())
-            seen.update(file.read_bytes())
-    return seen.hexdigest()[:20]
+            digest.update(file.relative_to(room).as_posix().encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:20]
 
 
 def _sources(room: Path) -> Iterator[Path]:
     yield from sorted(
-        path for path in room.rglob("*.py") if "speed" not in path.parts and not path.name.startswith("test_")
+        path
+        for path in room.rglob("*.py")
+        if "speed" not in path.relative_to(room).parts and not path.name.startswith("test_")
     )

@@ -61,14 +61,21 @@ class Configuration:
     left_out: bool = False
 
 
-def signal_scores(facts: Configuration, values: NDArray[np.float64]) -> SignalScores:
-    """Scores [layers - 1, samples] with the rule that reads them."""
-    integers = None if facts.integers is None else range(facts.integers[0], facts.integers[1] + 1)
-    return SignalScores(values, facts.direction, facts.first_exit_layer, facts.first_scored_layer, integers, facts.text)
+def signal_scores(configuration: Configuration, values: NDArray[np.float64]) -> SignalScores:
+    """Scores [layers - 1, samples] with the exit rule that applies to them."""
+    bounds = configuration.integers
+    return SignalScores(
+        values,
+        configuration.direction,
+        first_exit_layer=configuration.first_exit_layer,
+        first_scored_layer=configuration.first_scored_layer,
+        integers=None if bounds is None else range(bounds[0], bounds[1] + 1),
+        signal=configuration.text,
+    )
 
 
 def grid_text(parameters: Iterable[str]) -> str:
-    """Several questions of the same parameters as one text, each with the values it takes.
+    """Several settings of the same parameters as one text, each with the values it takes.
 
     >>> grid_text(["alpha=0.1,center=false", "alpha=1,center=false"])
     'alpha=0.1|1,center=false'

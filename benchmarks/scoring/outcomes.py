@@ -50,6 +50,11 @@ class Outcomes:
         flagged, positive = said == positive_class, true == positive_class
         return cls(correct, flagged & positive, flagged, positive)
 
+    @classmethod
+    def of_task(cls, predictions: ArrayLike, labels: ArrayLike, metric: str) -> Outcomes:
+        """For a task judged by ``metric``: with F1 of class 1 where that is ``f1``."""
+        return cls.of(predictions, labels, 1 if metric == "f1" else None)
+
     @property
     def depth(self) -> int:
         return int(self.correct.shape[0])

@@ -1,9 +1,9 @@
-"""What stage one leaves for stage two: the scores of all signals on one cache, as plain files.
+"""The scores of all signals on one cache, in memory or as plain files, ready to be measured.
 
 Samples are put in the order of their ids, so that nothing afterwards can depend on the order of rows. A
 signal that learns has one set of scores per part it was fitted on (its *variant*); all others have one.
 
-A folder holds ``meta.json`` and, per side (``test``; ``calibration`` for the held-out protocol), ``ids``,
+As files, a folder holds ``meta.json`` and, per role (``test``; ``calibration`` for the held-out protocol), ``ids``,
 ``labels``, ``predictions`` and one ``scores`` file per configuration and variant, all ``.npy``.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from exitbench.benchmarks.scoring.configuration import Configuration, signal_sco
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
-Side = Literal["test", "calibration"]
+Role = Literal["test", "calibration"]
 ARRAYS = ("ids", "labels", "predictions")
 PLAIN = "plain"
 """The variant of a signal that learns nothing."""
@@ -32,7 +32,7 @@ PLAIN = "plain"
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The answers of one network on one set of samples, ordered by id."""
+    """The answers of one network on one set of samples, ordered by id; ``predictions`` [layers, samples]."""
 
     ids: NDArray[np.int64]
     labels: NDArray[np.int64]
@@ -54,60 +54,109 @@ class Samples:
 
     @cached_property
     def outcomes(self) -> Outcomes:
-        return Outcomes.of(self.predictions, self.labels, 1 if self.metric == "f1" else None)
+        return Outcomes.of_task(self.predictions, self.labels, self.metric)
 
 
-class ScoredCache:
-    """A folder of scores, read lazily; arrays are memory-mapped."""
+class ScoresKey(NamedTuple):
+    """Which scores: the position of a configuration, what it was fitted on, and the samples' role."""
+
+    configuration: int
+    variant: str
+    role: Role
+
+
+Scores = NDArray[np.float64]
+
+
+class ScoreStore(Protocol):
+    """Where scores [layers - 1, samples] are kept: a dictionary, or files."""
+
+    def __getitem__(self, key: ScoresKey, /) -> Scores: ...
+    def __setitem__(self, key: ScoresKey, values: Scores, /) -> None: ...
+
+
+class ScoreFiles:
+    """Scores as ``.npy`` files of one folder, memory-mapped when they are read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        self.cache: str = meta["cache"]
-        self.model: str = meta["model"]
-        self.task: str = meta["task"]
-        self.split: str = meta["split"]
-        self.metric: str = meta["metric"]
-        self.configurations = tuple(
-            Configuration(**{**one, "integers": None if one["integers"] is None else tuple(one["integers"])})
-            for one in meta["configurations"]
-        )
 
-    def samples(self, side: Side = "test") -> Samples:
+    def __getitem__(self, key: ScoresKey) -> Scores:
+        scores: Scores = np.load(self._path(key), mmap_mode="r")
+        return scores
+
+    def __setitem__(self, key: ScoresKey, values: Scores) -> None:
+        np.save(self._path(key), values)
+
+    def _path(self, key: ScoresKey) -> Path:
+        return self.folder / f"{key.role}-scores-{key.configuration:03d}-{key.variant}.npy"
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredCache:
+    """One cache with the scores of all configurations, on the test samples and, if there are any, calibration ones."""
+
+    cache: str
+    model: str
+    task: str
+    split: str
+    metric: str
+    configurations: tuple[Configuration, ...]
+    samples_by_role: Mapping[Role, Samples]
+    score_store: ScoreStore
+
+    def samples(self, role: Role = "test") -> Samples:
         """The samples that are scored (``test``), or those that everything is chosen on (``calibration``)."""
-        if side not in self._samples:
-            ids, labels, predictions = (np.load(self.folder / f"{side}-{name}.npy") for name in ARRAYS)
-            self._samples[side] = Samples(ids, labels, predictions, self.metric)
-        return self._samples[side]
+        return self.samples_by_role[role]
 
-    @cached_property
-    def _samples(self) -> dict[Side, Samples]:
-        return {}
-
-    def scores(self, configuration: int, variant: str = PLAIN, side: Side = "test") -> SignalScores:
+    def scores(self, number: int, variant: str = PLAIN, role: Role = "test") -> SignalScores:
         """The scores of a configuration; ``variant`` says what a signal that learns was fitted on."""
-        facts = self.configurations[configuration]
-        name = scores_file(configuration, variant if facts.learns else PLAIN, side)
-        return signal_scores(facts, np.load(self.folder / name, mmap_mode="r"))
+        configuration = self.configurations[number]
+        key = ScoresKey(number, variant if configuration.learns else PLAIN, role)
+        return signal_scores(configuration, self.score_store[key])
+
+    @property
+    def key_columns(self) -> dict[str, Any]:
+        """The columns of the result files that say which cache a row is about."""
+        return {"cache": self.cache, "model": self.model, "task": self.task, "split": self.split}
 
 
-def scores_file(configuration: int, variant: str, side: Side) -> str:
-    """The name of a file of scores within its folder."""
-    return f"{side}-scores-{configuration:03d}-{variant}.npy"
-
-
-def save_samples(folder: Path, side: Side, samples: Samples) -> None:
-    """Write the arrays of one side."""
-    for name in ARRAYS:
-        np.save(folder / f"{side}-{name}.npy", getattr(samples, name))
-
-
-def save_scores(folder: Path, configuration: int, variant: str, side: Side, values: NDArray[np.float64]) -> None:
-    """Write the scores [layers - 1, samples] of one configuration, samples already ordered by id."""
-    np.save(folder / scores_file(configuration, variant, side), values)
-
-
-def save_meta(folder: Path, facts: Mapping[str, str], configurations: Sequence[Configuration]) -> None:
-    """Write ``meta.json``: the names of cache, model, task, split and metric, and the configurations."""
-    record: dict[str, Any] = {**facts, "configurations": [dataclasses.asdict(one) for one in configurations]}
+def save_scored_cache(folder: Path, scored: ScoredCache) -> None:
+    """Write everything but the scores, which are in the folder already."""
+    for role, samples in scored.samples_by_role.items():
+        for name in ARRAYS:
+            np.save(folder / f"{role}-{name}.npy", getattr(samples, name))
+    record: dict[str, Any] = {
+        **scored.key_columns,
+        "metric": scored.metric,
+        "roles": list(scored.samples_by_role),
+        "configurations": [dataclasses.asdict(configuration) for configuration in scored.configurations],
+    }
     (folder / "meta.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def load_scored_cache(folder: Path) -> ScoredCache:
+    """What :func:`save_scored_cache` and :class:`ScoreFiles` left in a folder."""
+    record = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    samples: dict[Role, Samples] = {
+        role: Samples(metric=record["metric"], **{name: np.load(folder / f"{role}-{name}.npy") for name in ARRAYS})
+        for role in record["roles"]
+    }
+    return ScoredCache(
+        cache=record["cache"],
+        model=record["model"],
+        task=record["task"],
+        split=record["split"],
+        metric=record["metric"],
+        configurations=configurations_of(record["configurations"]),
+        samples_by_role=samples,
+        score_store=ScoreFiles(folder),
+    )
+
+
+def configurations_of(records: Sequence[Mapping[str, Any]]) -> tuple[Configuration, ...]:
+    """Configurations from their JSON form, where a range of integers is a list."""
+    return tuple(
+        Configuration(**{**record, "integers": None if record["integers"] is None else tuple(record["integers"])})
+        for record in records
+    )

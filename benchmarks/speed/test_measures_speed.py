@@ -20,7 +20,7 @@ from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.speed.harness.ratios import Measured, Ratio, ratio
 from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import FEW, Drawn, listed_points, weighted_tally
+from exitbench.benchmarks.statistics.resampled_curves import FEW, SampleWeights, listed_points, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import gather, marks_within_losses, nearest_marks
 from exitbench.benchmarks.statistics.resampled_rates import weighted_rates
 
@@ -98,12 +98,12 @@ def whole_curve(scores: SignalScores, outcomes: Outcomes) -> Curve:
     return curve
 
 
-def weights_for(samples: int) -> Drawn:
+def weights_for(samples: int) -> SampleWeights:
     """The bootstrap's weights, as a run makes them once per cache."""
-    return Drawn.of(poisson_weights(np.arange(samples), 0, RESAMPLES))
+    return SampleWeights.of(poisson_weights(np.arange(samples), 0, RESAMPLES))
 
 
-def read_everything(curve: Curve, drawn: Drawn) -> None:
+def read_everything(curve: Curve, drawn: SampleWeights) -> None:
     """What a table needs of one configuration: matched readings, rates at 4x, speed-up within losses."""
     points = listed_points(curve, SPEED_UPS)
     sums = weighted_tally(curve, curve.events.ends[points], drawn)

@@ -13,84 +13,86 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.scoring.outcomes import Outcomes
-from exitbench.benchmarks.scoring.score_store import ScoredCache, Side
+from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import Drawn, Weights, resampled_exits
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, Weights, resampled_exits
 from exitbench.benchmarks.statistics.resampled_rates import weighted_decisions
 
 KEPT = 1 << 24
 """Up to this many weights of a cache are kept for its next signal, with those of all parts."""
 
 
-class Draws:
-    """The bootstrap weights [samples, resamples] of both sides, and those of every part, each cut out once.
+class BootstrapWeights:
+    """The bootstrap weights [samples, resamples] of both roles, and those of every part, each cut out once.
 
     Also the resampled sums that are the same for every signal. ``outcomes`` given to its methods are always those of
-    all samples of the side.
+    all samples of the role.
     """
 
-    def __init__(self, weights: dict[Side, Weights]) -> None:
+    def __init__(self, weights: dict[Role, Weights]) -> None:
         self.weights = weights
-        self._drawn: dict[tuple[Side, bytes], Drawn] = {}
-        self._final: dict[tuple[Side, bytes], Tally] = {}
-        self._decisions: dict[tuple[Side, bytes], NDArray[np.float64]] = {}
+        self._drawn: dict[tuple[Role, bytes], SampleWeights] = {}
+        self._final: dict[tuple[Role, bytes], Tally] = {}
+        self._decisions: dict[tuple[Role, bytes], NDArray[np.float64]] = {}
 
-    def some(self, side: Side, rows: NDArray[np.bool_]) -> Drawn:
+    def some(self, role: Role, rows: NDArray[np.bool_]) -> SampleWeights:
         """The weights of the samples at ``rows``, a mask."""
-        key = (side, rows.tobytes())
+        key = (role, rows.tobytes())
         if key not in self._drawn:
-            if self.weights[side].size > KEPT:  # one part at a time: all of them would be as much again as the whole
+            if self.weights[role].size > KEPT:  # one part at a time: all of them would be as much again as the whole
                 self._drawn = {one: drawn for one, drawn in self._drawn.items() if drawn.rows.all()}
-            self._drawn[key] = Drawn.of(self.weights[side], rows)
+            self._drawn[key] = SampleWeights.of(self.weights[role], rows)
         return self._drawn[key]
 
-    def all(self, side: Side) -> Drawn:
-        """The weights of all samples of one side."""
-        return self.some(side, np.ones(len(self.weights[side]), dtype=bool))
+    def all(self, role: Role) -> SampleWeights:
+        """The weights of all samples of one role."""
+        return self.some(role, np.ones(len(self.weights[role]), dtype=bool))
 
-    def final(self, side: Side, rows: NDArray[np.bool_], outcomes: Outcomes) -> Tally:
+    def final(self, role: Role, rows: NDArray[np.bool_], outcomes: Outcomes) -> Tally:
         """The last layer's resampled sums over some samples, [resamples]; the same for every signal."""
-        key = (side, rows.tobytes())
+        key = (role, rows.tobytes())
         if key not in self._final:
             last = np.full(outcomes.samples, outcomes.depth)
-            self._final[key] = resampled_exits(last, outcomes, self.all(side), rows)
+            self._final[key] = resampled_exits(last, outcomes, self.all(role), rows)
         return self._final[key]
 
-    def decisions(self, side: Side, rows: NDArray[np.bool_], outcomes: Outcomes) -> NDArray[np.float64]:
+    def decisions(self, role: Role, rows: NDArray[np.bool_], outcomes: Outcomes) -> NDArray[np.float64]:
         """The resampled decisions over some samples, [2, layers - 1, resamples]; the same for every signal."""
-        key = (side, rows.tobytes())
+        key = (role, rows.tobytes())
         if key not in self._decisions:
-            self._decisions[key] = weighted_decisions(outcomes, self.some(side, rows))
+            self._decisions[key] = weighted_decisions(outcomes, self.some(role, rows))
         return self._decisions[key]
 
 
-_LAST: dict[str, Draws] = {}
+_LAST: dict[str, BootstrapWeights] = {}
 """The draws made last, under :func:`_key`, so that another cache, seed or number of resamples never meets them."""
 
 
-def draws_of(scored: ScoredCache, seed: int, resamples: int, *, held_out: bool = False) -> Draws:
+def bootstrap_weights(scored: ScoredCache, seed: int, resamples: int, *, held_out: bool = False) -> BootstrapWeights:
     """The draws of a cache, with ``held_out`` also those of the calibration samples.
 
     A sample's weights are its own, whatever else is there. Many weights are made anew each time: keeping them would
     cost memory.
     """
-    sides: tuple[Side, ...] = ("test", "calibration") if held_out else ("test",)
-    key = _key(scored, seed, resamples, sides)
+    roles: tuple[Role, ...] = ("test", "calibration") if held_out else ("test",)
+    key = _key(scored, seed, resamples, roles)
     if key not in _LAST:
         _LAST.clear()
         seeds = {"test": seed, "calibration": seed + CALIBRATION_SEED}
-        draws = Draws({side: poisson_weights(scored.samples(side).ids, seeds[side], resamples) for side in sides})
+        draws = BootstrapWeights(
+            {role: poisson_weights(scored.samples(role).ids, seeds[role], resamples) for role in roles}
+        )
         if any(weights.size > KEPT for weights in draws.weights.values()):
             return draws
         _LAST[key] = draws
     return _LAST[key]
 
 
-def _key(scored: ScoredCache, seed: int, resamples: int, sides: tuple[Side, ...]) -> str:
+def _key(scored: ScoredCache, seed: int, resamples: int, roles: tuple[Role, ...]) -> str:
     """A digest of all that draws depend on: samples and answers, not names, which may be used again."""
-    seen = hashlib.sha256(repr((seed, resamples, sides, scored.metric)).encode())
-    for side in sides:
-        samples = scored.samples(side)
+    seen = hashlib.sha256(repr((seed, resamples, roles, scored.metric)).encode())
+    for role in roles:
+        samples = scored.samples(role)
         for array in (samples.ids, samples.labels, samples.predictions):
             seen.update(repr((array.dtype.str, array.shape)).encode())
             seen.update(np.ascontiguousarray(array).data)

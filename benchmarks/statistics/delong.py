@@ -1,4 +1,4 @@
-"""Intervals and paired tests for DIS, from the placements that the ranking already has.
+"""DeLong: intervals and paired tests for DIS, from the placements that the ranking already has.
 
 Intervals are symmetric on the logit scale, so they stay inside 0..100 and lean the right way near the ends. The
 difference of two signals on the same samples takes its variance from the differences of the two signals' placements:
@@ -16,23 +16,22 @@ from scipy.special import ndtr, ndtri
 
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.status import Difference, Estimate
-from exitbench.benchmarks.results.vocabulary import Ties
-from exitbench.errors import InputError
+from exitbench.benchmarks.results.vocabulary import NORMAL_QUANTILE, Ties
 
 NAN = float("nan")
 
 
 def dis_estimate(ranking: Ranking, layer: int, ties: Ties = "half", level: float = 0.95) -> Estimate:
     """DIS at ``layer`` (from 1) with its DeLong error and logit-scale interval, in percent."""
-    said = ranking.verdict(layer)
-    if said.status == "undefined":
-        return Estimate(NAN, NAN, NAN, NAN, ranking.samples, said.status, said.reason)
+    verdict = ranking.verdict(layer)
+    if verdict.status == "undefined":
+        return Estimate(NAN, NAN, NAN, NAN, ranking.samples, verdict.status, verdict.reason)
     value, std_err = float(ranking.dis(ties)[layer - 1]), float(ranking.std_err(ties)[layer - 1])
     if std_err == 0.0:
-        reason = said.reason or "no placement differs from another, so the standard error is 0"
+        reason = verdict.reason or "no placement differs from another, so the standard error is 0"
         return Estimate(value, value, value, std_err, ranking.samples, "unreliable", reason)
     low, high = logit_interval(value, std_err, level)
-    return Estimate(value, low, high, std_err, ranking.samples, said.status, said.reason)
+    return Estimate(value, low, high, std_err, ranking.samples, verdict.status, verdict.reason)
 
 
 def logit_interval(value: float, std_err: float, level: float = 0.95) -> tuple[float, float]:
@@ -56,47 +55,25 @@ def two_sided(value: NDArray[np.float64], std_err: NDArray[np.float64]) -> NDArr
     return np.where(std_err > 0, tested, np.where(value == 0, 1.0, np.nan))
 
 
-def dis_difference(a: Ranking, b: Ranking, layer: int, ties: Ties = "half", level: float = 0.95) -> Difference:
-    """DIS of ``a`` less DIS of ``b`` at ``layer`` (from 1), tested in pairs on the same samples."""
-    _same_samples(a, b, layer)
-    saids = (a.verdict(layer), b.verdict(layer))
-    for said in saids:
-        if said.status == "undefined":
-            return Difference(NAN, NAN, NAN, NAN, NAN, said.status, said.reason)
-    value = float(a.dis(ties)[layer - 1] - b.dis(ties)[layer - 1])
-    std_err = float(np.linalg.norm(a.influence(layer, ties) - b.influence(layer, ties)))
-    p_value = float(two_sided(np.array(value), np.array(std_err)))
-    if math.isnan(p_value):
-        reason = "the difference has no variance but is not zero"
-        return Difference(value, NAN, NAN, std_err, NAN, "undefined", reason)
-    reach = float(ndtri(0.5 + level / 2)) * std_err
-    worst = max(saids, key=lambda said: said.status == "unreliable")
-    return Difference(value, value - reach, value + reach, std_err, p_value, worst.status, worst.reason)
+def influence_differences(
+    values: NDArray[np.float64], influence: Sequence[NDArray[np.float64]], pairs: Sequence[tuple[int, int]]
+) -> list[Difference]:
+    """Paired differences among ``values`` [entries], whose influence values [samples] are of the same samples.
 
-
-def dis_differences(
-    rankings: Sequence[Ranking], layer: int, ties: Ties = "half"
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """All pairs of signals at one layer: differences (row less column), standard errors, p-values.
-
-    Each is [signals, signals], NaN where either DIS is undefined.
+    What both entries share cancels sample by sample: for DIS this is DeLong's test.
     """
-    for other in rankings[1:]:
-        _same_samples(rankings[0], other, layer)
-    scores = np.array([ranking.dis(ties)[layer - 1] for ranking in rankings])
-    known = np.flatnonzero(~np.isnan(scores))
-    influence = {int(index): rankings[int(index)].influence(layer, ties) for index in known}
-    std_errs = np.full((len(rankings), len(rankings)), np.nan)
-    for place, first in enumerate(known):
-        std_errs[first, first] = 0.0
-        for second in known[place + 1 :]:
-            apart = influence[int(first)] - influence[int(second)]
-            std_errs[first, second] = std_errs[second, first] = np.linalg.norm(apart)
-    values = scores[:, None] - scores[None, :]
-    p_values = np.where(np.isnan(std_errs), np.nan, two_sided(values, std_errs))
-    return values, std_errs, p_values
+    return [
+        normal_difference(float(values[a] - values[b]), float(np.linalg.norm(influence[a] - influence[b])))
+        for a, b in pairs
+    ]
 
 
-def _same_samples(a: Ranking, b: Ranking, layer: int) -> None:
-    if a.right.shape != b.right.shape or not np.array_equal(a.right[layer - 1], b.right[layer - 1]):
-        raise InputError("a paired difference needs two signals on the same samples and predictions")
+def normal_difference(value: float, std_err: float) -> Difference:
+    """A difference tested with the normal law; without variance, p is 1 if equal and undefined otherwise."""
+    if np.isnan(std_err) or np.isnan(value):
+        return Difference(value, NAN, NAN, NAN, NAN, "undefined", "there is no paired test for one of the tasks")
+    p_value = float(two_sided(np.array(value), np.array(std_err)))
+    if np.isnan(p_value):
+        return Difference(value, NAN, NAN, std_err, NAN, "undefined", "the difference has no variance but is not zero")
+    reach = NORMAL_QUANTILE * std_err
+    return Difference(value, value - reach, value + reach, std_err, p_value)

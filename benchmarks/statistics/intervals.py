@@ -131,11 +131,6 @@ def differences(
     ]
 
 
-def choose(scores: ArrayLike, default: int) -> int:
-    """The configuration with the highest score, [configurations]; the default where it is among the best."""
-    return int(choose_resampled(np.asarray(scores, dtype=np.float64)[:, None], default)[0])
-
-
 def choose_resampled(scores: ArrayLike, default: int) -> NDArray[np.int64]:
     """The choice repeated in each resample: ``scores`` [configurations, resamples] give [resamples].
 
@@ -144,9 +139,3 @@ def choose_resampled(scores: ArrayLike, default: int) -> NDArray[np.int64]:
     known = np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-np.inf)
     best = known.argmax(axis=0)
     return np.where(known[default] == known.max(axis=0), default, best).astype(np.int64)
-
-
-def chosen(readings: ArrayLike, choice: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The reading of each resample's own choice: ``readings`` [configurations, resamples] give [resamples]."""
-    table = np.asarray(readings, dtype=np.float64)
-    return np.asarray(np.take_along_axis(table, choice[None, :], axis=0)[0])

@@ -32,7 +32,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ColumnMarks:
     """Per entry: is it the best, is it tied with the best (the best itself is), its adjusted p-value against it."""
 
     best: NDArray[np.bool_]
@@ -46,7 +46,7 @@ def against_best(
     *,
     larger_is_better: bool = True,
     alpha: float = SIGNIFICANCE,
-) -> Column:
+) -> ColumnMarks:
     """Mark the best of ``values`` [entries] and all entries not significantly worse.
 
     A NaN value takes no part (undefined, unmatched). ``p_value(best, other)`` is asked once for every other entry;
@@ -57,7 +57,7 @@ def against_best(
     part = ~np.isnan(entries)
     p_values = np.full(entries.shape, np.nan)
     if not part.any():
-        return Column(part.copy(), part.copy(), p_values)
+        return ColumnMarks(part.copy(), part.copy(), p_values)
     turned = np.where(part, entries if larger_is_better else -entries, -np.inf)
     first = int(np.argmax(turned))
     for other in np.flatnonzero(part):
@@ -67,4 +67,4 @@ def against_best(
     best = part & (turned == turned[first])
     with np.errstate(invalid="ignore"):
         tied = part & (best | (adjusted > alpha))
-    return Column(best, tied, adjusted)
+    return ColumnMarks(best, tied, adjusted)

@@ -51,7 +51,7 @@ LARGEST_EXACT = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class SampleWeights:
     """Some of a curve's samples with their ``weights`` [drawn, resamples]; ``rows`` [samples] says which they are.
 
     Made once per part and shared by all signals, since copying weights costs as much as summing them.
@@ -61,7 +61,7 @@ class Drawn:
     rows: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, weights: Weights, rows: NDArray[np.bool_] | None = None) -> Drawn:
+    def of(cls, weights: Weights, rows: NDArray[np.bool_] | None = None) -> SampleWeights:
         """From the weights [samples, resamples] of all samples."""
         if rows is None or rows.all():
             rows = np.ones(len(weights), dtype=bool)
@@ -123,7 +123,11 @@ def exits_after(curve: Curve, events: int) -> NDArray[np.int64]:
 
 
 def weighted_sums(
-    curve: Curve, marks: NDArray[np.int64], worths: Sequence[NDArray[Any]], drawn: Drawn, at_start: Sequence[Any] = ()
+    curve: Curve,
+    marks: NDArray[np.int64],
+    worths: Sequence[NDArray[Any]],
+    drawn: SampleWeights,
+    at_start: Sequence[Any] = (),
 ) -> NDArray[np.float32]:
     """Sums over the drawn samples of each worth [layers, samples] at the exit layer, [worths, marks, resamples].
 
@@ -154,7 +158,7 @@ def weighted_sums(
     return found
 
 
-def standing(curve: Curve, events: int, worths: Sequence[NDArray[Any]], drawn: Drawn) -> NDArray[np.float32]:
+def standing(curve: Curve, events: int, worths: Sequence[NDArray[Any]], drawn: SampleWeights) -> NDArray[np.float32]:
     """The sums of each worth [layers, samples] once the first ``events`` events have happened, [worths, resamples].
 
     One pass over the weights for all of them: memory, not arithmetic, is the cost.
@@ -163,7 +167,7 @@ def standing(curve: Curve, events: int, worths: Sequence[NDArray[Any]], drawn: D
     return drawn.times(np.stack([worth[exits, samples] for worth in worths]).astype(np.float32))
 
 
-def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: Drawn, final: Tally | None = None) -> Tally:
+def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: SampleWeights, final: Tally | None = None) -> Tally:
     """The tally of every mark and resample: sums over exits are [marks, resamples], totals [resamples].
 
     ``final`` is the resampled tally of the drawn samples at full depth, which signals share; made here if not given.
@@ -184,7 +188,7 @@ def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: Drawn, final: 
 
 
 def resampled_exits(
-    exits: NDArray[np.int64], outcomes: Outcomes, drawn: Drawn, counted: NDArray[np.bool_] | None = None
+    exits: NDArray[np.int64], outcomes: Outcomes, drawn: SampleWeights, counted: NDArray[np.bool_] | None = None
 ) -> Tally:
     """The resampled sums for fixed exits [samples], each [resamples], float64.
 

@@ -15,10 +15,10 @@ from exitbench.benchmarks.measures.exit_rates import RateTally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.benchmarks.statistics.resampled_curves import Drawn, weighted_sums
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, weighted_sums
 
 
-def weighted_decisions(outcomes: Outcomes, drawn: Drawn) -> NDArray[np.float64]:
+def weighted_decisions(outcomes: Outcomes, drawn: SampleWeights) -> NDArray[np.float64]:
     """Decisions of kind ``all`` on wrong and on right predictions, whatever the signal, [2, layers - 1, resamples]."""
     right = outcomes.correct[:-1, drawn.samples]
     return drawn.times(np.stack([~right, right]).astype(np.float32)).astype(np.float64)
@@ -29,7 +29,7 @@ def weighted_rates(
     outcomes: Outcomes,
     thresholds: NDArray[np.float64],
     index: NDArray[np.int64],
-    drawn: Drawn,
+    drawn: SampleWeights,
     decisions: NDArray[np.float64] | None = None,
 ) -> RateTally:
     """Decisions of kind ``all`` with the threshold ``thresholds[index[b]]`` in resample b, [layers - 1, resamples].
@@ -59,7 +59,7 @@ def weighted_rates(
     return RateTally(exits[0], wrong, rights - exits[1], rights)
 
 
-def reached_tally(curve: Curve, marks: NDArray[np.int64], index: NDArray[np.int64], drawn: Drawn) -> RateTally:
+def reached_tally(curve: Curve, marks: NDArray[np.int64], index: NDArray[np.int64], drawn: SampleWeights) -> RateTally:
     """Decisions of kind ``reached`` over all layers at mark ``index[b]`` in resample b, [resamples]."""
     low, high = int(index.min()), int(index.max())
     right = curve.outcomes.correct

@@ -8,23 +8,28 @@ Intervals are bootstrap intervals in which the whole choice is made again.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from exitbench.benchmarks.protocols.choice import Choice, choose
-from exitbench.benchmarks.protocols.merged_parts import Merged, MergedReading
-from exitbench.benchmarks.protocols.part_points import PartResult
+from exitbench.benchmarks.protocols.merged_parts import MergedParts
+from exitbench.benchmarks.protocols.part_points import ResampledPoint
 from exitbench.benchmarks.protocols.splits import describe_choice
 from exitbench.benchmarks.replay.bounds import final_layer
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up, within_loss
 from exitbench.benchmarks.results.status import Estimate
-from exitbench.benchmarks.run.measure_stage import draws_for, entries_of, evaluate_configurations, usable_configurations
-from exitbench.benchmarks.run.score_stage import write_scores
+from exitbench.benchmarks.run.measure_stage import (
+    Evaluation,
+    SuiteEntry,
+    cache_weights,
+    default_position,
+    evaluate_configurations,
+    suite_entries,
+)
+from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.scoring.score_store import ScoredCache
 from exitbench.benchmarks.statistics.intervals import interval
@@ -77,7 +82,7 @@ def recommend(
     Raises InputError where the data cannot answer: a speed-up out of reach, a loss smaller than one sample, too few
     samples.
     """
-    point = question_of(speed_up, max_loss)
+    point = asked_point(speed_up, max_loss)
     if protocol not in ("in-sample", "cross-fit"):
         raise InputError(f"expected the protocol in-sample or cross-fit, found {protocol!r}")
     if cache.rows < FEWEST_SAMPLES:
@@ -99,41 +104,33 @@ def recommend(
         folds=folds,
         seed=seed,
     )
-    with tempfile.TemporaryDirectory(prefix="exitbench-") as name:
-        write_scores(Path(name), cache, signals, questions)
-        scored = ScoredCache(Path(name))
-        usable, _ = usable_configurations(scored, entries_of(scored, [range(len(signals))])[0])
-        if not usable:
-            raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
-        results, parts, _ = evaluate_configurations(scored, usable, questions)
-        default = next((place for place, one in enumerate(usable) if scored.configurations[one].default), 0)
-        merged = {}
-        for one in questions.protocols:
-            candidates = [results[one][number] for number in usable]
-            merged[one] = Merged(candidates, parts[one], choice_among(candidates, default))
-        position = usable[int(merged["in-sample"].choice.parts[0])]
-        deployed = merged["in-sample"].reading(point)
-        expected = merged[protocol].reading(point)
-        check_reading(deployed, expected, point)
-        names = [scored.configurations[usable[int(one)]].parameters for one in merged[protocol].choice.parts]
-        samples = scored.samples("test")
-        final = final_layer(samples.outcomes)
-        assert final.exits is not None
-        finals = resampled_exits(final.exits, samples.outcomes, draws_for(scored, questions).all("test"))
-    ready = fitted(signals[position], cache) if signals[position].needs_fit else signals[position]
-    measure = samples.measure
+    scored = score_signals(cache, signals, questions)
+    (entry,) = suite_entries(scored, [range(len(signals))])
+    if not entry.usable:
+        raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
+    evaluation = evaluate_configurations(scored, entry.usable, questions)
+    merged = {name: merged_choice(scored, entry, evaluation, name) for name in questions.protocols}
+    deployed, expected = merged["in-sample"].at(point), merged[protocol].at(point)
+    check_answer(deployed, expected, point)
+    chosen = signals[entry.usable[int(merged["in-sample"].choice.parts[0])]]
+    ready = fitted(chosen, cache) if chosen.needs_fit else chosen
+    names = [scored.configurations[entry.usable[int(number)]].parameters for number in merged[protocol].choice.parts]
+    samples = scored.samples("test")
+    measure, final = samples.measure, final_layer(samples.outcomes)
+    assert final.exits is not None
     final_score = float(final.tally.score(measure))
-    value, draws = float(expected.tally.score(measure)), expected.resampled.score(measure)
+    final_draws = resampled_exits(final.exits, samples.outcomes, cache_weights(scored, questions).all("test"))
+    value, draws = expected.score(measure), expected.resampled.score(measure)
     return Recommendation(
         cache=cache.name,
         signal=ready.to_json(),
         text=ready.text,
-        chosen=describe_choice(names) if len(usable) > 1 else "",
+        chosen=describe_choice(names) if len(entry.usable) > 1 else "",
         exits_when=ready.exits_when,
         threshold=deployed.threshold,
-        speed_up=interval(float(expected.tally.speed_up), expected.resampled.speed_up, samples.size),
+        speed_up=interval(expected.speed_up, expected.resampled.speed_up, samples.size),
         score=interval(value, draws, samples.size),
-        loss=interval(final_score - value, finals.score(measure) - draws, samples.size),
+        loss=interval(final_score - value, final_draws.score(measure) - draws, samples.size),
         measure=measure,
         final_score=final_score,
         protocol=protocol,
@@ -141,7 +138,7 @@ def recommend(
     )
 
 
-def question_of(speed_up: float | None, max_loss: float | None) -> OperatingPoint:
+def asked_point(speed_up: float | None, max_loss: float | None) -> OperatingPoint:
     """The one thing that was asked."""
     if (speed_up is None) == (max_loss is None):
         raise InputError("ask for either a speed-up (--speed-up 2) or a largest loss in points (--max-loss 0.5)")
@@ -155,22 +152,26 @@ def question_of(speed_up: float | None, max_loss: float | None) -> OperatingPoin
     return within_loss(max_loss)
 
 
-def choice_among(candidates: Sequence[Sequence[PartResult]], default: int) -> Choice:
-    """The choice of a protocol; a single configuration needs none."""
-    return Choice.only(0, len(candidates[0])) if len(candidates) == 1 else choose(candidates, default)
+def merged_choice(scored: ScoredCache, entry: SuiteEntry, evaluation: Evaluation, protocol: str) -> MergedParts:
+    """The parts of a protocol with the configuration it chose; a single configuration needs no choice."""
+    candidates = [evaluation.results[protocol][number] for number in entry.usable]
+    parts = evaluation.parts[protocol]
+    if len(candidates) == 1:
+        return MergedParts(candidates, parts, Choice.only(0, len(parts)))
+    return MergedParts(candidates, parts, choose(candidates, default_position(scored, entry.usable)))
 
 
-def check_reading(deployed: MergedReading, expected: MergedReading, point: OperatingPoint) -> None:
-    """Raise InputError when a reading does not exist, misses the wanted speed-up, saves nothing, or needs no signal."""
-    for reading in (deployed, expected):
-        if reading.status != "ok":
-            raise InputError(f"no threshold gives {point.text.replace('=', ' ')}: {reading.reason}")
-    if point.kind == "loss" and float(deployed.tally.speed_up) == 1.0:
+def check_answer(deployed: ResampledPoint, expected: ResampledPoint, point: OperatingPoint) -> None:
+    """Raise InputError when there is no such point, it misses the speed-up, saves nothing, or needs no signal."""
+    asked = point.text.replace("=", " ")
+    for value in (deployed, expected):
+        if value.status != "ok":
+            raise InputError(f"no threshold gives {asked}: {value.reason}")
+    if point.kind == "loss" and deployed.speed_up == 1.0:
         raise InputError(f"no speed-up within a loss of {point.number:g} points: the first exits already lose more")
     if not math.isfinite(deployed.threshold):
         # At either end of the curve the score decides nothing, and JSON has no infinite numbers.
-        where = "no sample leaves early" if float(deployed.tally.speed_up) == 1.0 else "every sample leaves at once"
-        raise InputError(f"no finite threshold gives {point.text.replace('=', ' ')}: there {where}, whatever its score")
-    draws = expected.resampled.speed_up
-    if np.isnan(draws).mean() > 0.05:
+        everything = "no sample exits early" if deployed.speed_up == 1.0 else "every sample exits at once"
+        raise InputError(f"no finite threshold gives {asked}: there {everything}, whatever its score")
+    if np.isnan(expected.resampled.speed_up).mean() > 0.05:
         raise InputError("too few samples: in one resample of twenty or more no threshold answers the question")

@@ -7,7 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from exitbench.benchmarks.scoring.configuration import Configuration
-from exitbench.benchmarks.scoring.score_store import PLAIN, Samples, ScoredCache, save_meta, save_samples, save_scores
+from exitbench.benchmarks.scoring.score_store import (
+    PLAIN,
+    Samples,
+    ScoredCache,
+    ScoreFiles,
+    ScoresKey,
+    load_scored_cache,
+    save_scored_cache,
+)
 
 
 def configuration(name: str = "made-up", parameters: str = "", **changes) -> Configuration:
@@ -41,14 +49,16 @@ def random_arrays(seed: int, samples: int, depth: int, configurations: int, *, t
 def scored_cache(
     folder: Path, labels, predictions, scores, configurations, *, ids=None, metric="accuracy", calibration=None
 ) -> ScoredCache:
-    """Write a scored cache; ``calibration`` is (labels, predictions, scores) of the other side."""
+    """A scored cache as files; ``calibration`` is (labels, predictions, scores) of the other role."""
     folder.mkdir(parents=True, exist_ok=True)
-    sides = {"test": (labels, predictions, scores)} | ({} if calibration is None else {"calibration": calibration})
-    for side, (true, said, values) in sides.items():
-        own = np.arange(len(true)) if ids is None or side == "calibration" else ids
-        save_samples(folder, side, Samples(own, true, said, metric))
-        for number, one in enumerate(values):
-            save_scores(folder, number, PLAIN, side, one)
-    names = {"cache": "c", "model": "m", "task": "t", "split": "dev", "metric": metric}
-    save_meta(folder, names, configurations)
-    return ScoredCache(folder)
+    roles = {"test": (labels, predictions, scores)} | ({} if calibration is None else {"calibration": calibration})
+    store = ScoreFiles(folder)
+    samples = {}
+    for role, (truth, answers, values) in roles.items():
+        own_ids = np.arange(len(truth)) if ids is None or role == "calibration" else ids
+        samples[role] = Samples(own_ids, truth, answers, metric)
+        for number, matrix in enumerate(values):
+            store[ScoresKey(number, PLAIN, role)] = matrix
+    scored = ScoredCache("c", "m", "t", "dev", metric, tuple(configurations), samples, store)
+    save_scored_cache(folder, scored)
+    return load_scored_cache(folder)

@@ -87,9 +87,9 @@ def command(
     if speed_up is not None and calibrate is None:
         raise InputError("expected a cache of this model to read the threshold off (--calibrate), found none")
     if speed_up is not None:
-        from exitbench.benchmarks.thresholds.recommend import question_of
+        from exitbench.benchmarks.thresholds.recommend import asked_point
 
-        question_of(speed_up, None)
+        asked_point(speed_up, None)
     if out is not None and out.exists() and not force:
         raise InputError(f"{out} exists already; --force overwrites it")
     if out is not None and not out.parent.is_dir():
@@ -158,7 +158,7 @@ def _calibrated(
         assert threshold is not None
         return (fitted(signal, cache) if signal.needs_fit else signal), threshold
     found = calibrate(cache, signal, speed_up)
-    reading = found.reading
+    reading = found.point
     if reading.status != "ok" and reading.randomised is None:
         raise InputError(f"no threshold gives speed-up {speed_up:g} on {cache.name}: {reading.reason}")
     beside = "" if reading.status == "ok" else f"; {reading.reason}"

@@ -45,11 +45,11 @@ def command(
 
     `exitbench threshold my-cache --signal 'cap[alpha=0.01|0.1|1|10]' --max-loss 0.5 --json`
     """
-    from exitbench.benchmarks.thresholds.recommend import question_of, recommend
+    from exitbench.benchmarks.thresholds.recommend import asked_point, recommend
     from exitbench.cache import Cache
     from exitbench.cli.signals_option import load
 
-    question_of(speed_up, max_loss)
+    asked_point(speed_up, max_loss)
     found = recommend(
         Cache(cache),
         load(signals_dir).expand(signal),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix
 
-from exitbench.benchmarks.measures.exit_rates import rates, rates_at_threshold, rates_everywhere
+from exitbench.benchmarks.measures.exit_rates import rates_at_threshold, rates_everywhere
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
@@ -27,9 +27,10 @@ def test_decisions_are_counted_as_in_a_loop_by_layer_and_at_every_point(seed, in
     everywhere = columns(rates_everywhere(curve, decisions))
     for point, threshold in enumerate(curve.thresholds):
         expected = np.array(literal_rates(case, threshold, decisions))
-        assert np.array_equal(columns(rates(curve, point, decisions)), expected)
+        tally = rates_at_threshold(curve.scores, curve.outcomes, float(threshold), decisions)
+        assert np.array_equal(columns(tally), expected)
         assert np.array_equal(everywhere[point], expected.sum(axis=0))
-        assert np.array_equal(columns(rates(curve, point, decisions).sum_layers()), expected.sum(axis=0))
+        assert np.array_equal(columns(tally.sum_layers()), expected.sum(axis=0))
 
 
 def test_the_rates_are_the_false_positive_and_false_negative_rates_of_exit():
@@ -64,7 +65,7 @@ def test_a_layer_that_may_not_exit_continues_and_still_counts():
 
 def test_the_last_layer_is_never_a_decision():
     case = random_case(5, samples=20)
-    tally = rates(case.curve, 0, "all").sum_layers()
+    tally = rates_at_threshold(case.scores, case.outcomes, float(case.curve.thresholds[0]), "all").sum_layers()
     assert tally.wrong_decisions + tally.right_decisions == 20 * (case.scores.depth - 1)
     assert tally.wrong_exits == 0
     assert tally.right_continuations == tally.right_decisions

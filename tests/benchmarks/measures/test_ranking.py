@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from exitbench.benchmarks.measures.ranking import Ranking, ranking
-from exitbench.benchmarks.measures.risk_coverage import risk_coverage
+from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.measures.risk_coverage import risk_at
 from exitbench.errors import InputError
 from tests.support.score_cases import random_case
 
@@ -90,10 +90,9 @@ def test_aurc_is_the_mean_over_all_orders_within_ties(seed):
     assert found.aurc[0] == pytest.approx(literal_aurc(certainty, right))
     best = literal_aurc(np.where(right, 1.0, 0.0) + np.arange(len(right)) / 100, right)
     assert found.excess_aurc[0] == pytest.approx(found.aurc[0] - best, abs=1e-9)
-    coverage, risk = risk_coverage(found, 1)
-    assert coverage == pytest.approx(100 * np.arange(1, len(right) + 1) / len(right))
-    assert risk.mean() == pytest.approx(found.aurc[0])
-    assert risk[-1] == pytest.approx(100 * np.mean(~right))
+    risk = risk_at(certainty, ~right)
+    assert 100 * risk.mean() == pytest.approx(found.aurc[0])
+    assert risk[-1] == pytest.approx(np.mean(~right))
 
 
 def test_aurc_is_the_literal_risk_coverage_loop_on_larger_data():
@@ -184,14 +183,12 @@ def test_a_layer_without_scores_is_undefined_and_never_fifty():
     assert math.isnan(found.std_err()[0])
     assert not math.isnan(found.dis()[1])
     assert found.verdict(1).reason == "the signal has no score at this layer"
-    with pytest.raises(InputError, match="no score at layer 1"):
-        risk_coverage(found, 1)
 
 
 @pytest.mark.parametrize("seed", [3, 4, 5, 6])
 def test_all_internal_layers_are_ranked_by_certainty_and_not_by_score(seed):
     case = random_case(seed, samples=30)
-    found = ranking(case.scores, case.outcomes)
+    found = Ranking(case.scores.certainty, case.outcomes.correct[:-1])
     assert found.layers == case.scores.depth - 1
     layer = case.scores.depth - 1
     right = case.outcomes.correct[layer - 1]
@@ -205,5 +202,3 @@ def test_wrong_input_is_refused():
         Ranking(np.zeros((1, 3)), np.zeros((1, 4), dtype=bool))
     with pytest.raises(InputError, match="'half' or 'strict', found 'third'"):
         Ranking(np.zeros((1, 3)), np.array([[True, False, True]])).dis("third")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="split into folds"):
-        risk_coverage(Ranking(np.zeros((1, 3)), np.array([[True, False, True]]), np.array([0, 1, 1])), 1)

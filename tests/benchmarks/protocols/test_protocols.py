@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from exitbench.benchmarks.protocols.choice import Choice, choose
-from exitbench.benchmarks.protocols.merged_parts import Merged
+from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.splits import describe_choice, fold_numbers, parts_of
 from exitbench.benchmarks.results.operating_point import at_speed_up, at_threshold
 from exitbench.benchmarks.run.measure_stage import evaluate_configurations
@@ -70,13 +70,13 @@ def test_held_out_needs_a_calibration_cache():
 def test_cross_fit_equals_a_literal_loop_over_folds(tmp_path, seed):
     labels, predictions, scores = random_arrays(seed, 45, 5, 3)
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(3))
-    results, parts, _ = evaluate_configurations(scored, [0, 1, 2], QUESTIONS)
-    candidates = [results["cross-fit"][number] for number in range(3)]
-    merged = Merged(candidates, parts["cross-fit"], choose(candidates, 1))
+    evaluation = evaluate_configurations(scored, [0, 1, 2], QUESTIONS)
+    candidates = [evaluation.results["cross-fit"][number] for number in range(3)]
+    merged = MergedParts(candidates, evaluation.parts["cross-fit"], choose(candidates, 1))
     right = predictions == labels
     fold = folds(np.arange(45), 0, 3)
     exits = np.zeros(45, dtype=int)
-    for number, part in enumerate(parts["cross-fit"]):
+    for number, part in enumerate(evaluation.parts["cross-fit"]):
         train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         at_two = [literal_reading(one[:, train], right[:, train], 2.0) for one in scores]
         near = [accuracy if abs(found - 2.0) <= 0.04 else -1 for _, found, accuracy in at_two]
@@ -85,7 +85,7 @@ def test_cross_fit_equals_a_literal_loop_over_folds(tmp_path, seed):
         threshold = literal_reading(scores[chosen][:, train], right[:, train], 1.5)[0]
         exits[test] = literal_exits(scores[chosen][:, test], threshold)
         assert part.test.sum() == len(test)
-    reading = merged.reading(at_speed_up(1.5))
+    reading = merged.at(at_speed_up(1.5))
     np.testing.assert_array_equal(reading.exits, exits)
     assert float(reading.tally.accuracy) == pytest.approx(100 * right[exits - 1, np.arange(45)].mean())
     assert float(reading.tally.speed_up) == pytest.approx(5 / exits.mean())
@@ -100,8 +100,8 @@ def test_shuffling_the_labels_of_a_fold_changes_nothing_that_is_chosen_for_it(tm
     chosen = []
     for name, true in (("plain", labels), ("shuffled", shuffled)):
         scored = scored_cache(tmp_path / name, true, predictions, scores, grid(3))
-        results, _, _ = evaluate_configurations(scored, [0, 1, 2], QUESTIONS)
-        candidates = [results["cross-fit"][number] for number in range(3)]
+        evaluation = evaluate_configurations(scored, [0, 1, 2], QUESTIONS)
+        candidates = [evaluation.results["cross-fit"][number] for number in range(3)]
         choice = choose(candidates, 1)
         chosen.append((choice, candidates))
     (before, plain), (after, changed) = chosen
@@ -120,10 +120,10 @@ def test_shuffling_the_labels_of_a_fold_changes_nothing_that_is_chosen_for_it(tm
 def test_in_sample_chooses_and_scores_on_the_same_samples(tmp_path):
     labels, predictions, scores = random_arrays(2, 60, 5, 2)
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(2))
-    results, parts, _ = evaluate_configurations(
-        scored, [0, 1], dataclasses.replace(QUESTIONS, protocols=("in-sample",))
+    evaluation = evaluate_configurations(scored, [0, 1], dataclasses.replace(QUESTIONS, protocols=("in-sample",)))
+    reading = MergedParts([evaluation.results["in-sample"][0]], evaluation.parts["in-sample"], Choice.only(0, 1)).at(
+        at_speed_up(2)
     )
-    reading = Merged([results["in-sample"][0]], parts["in-sample"], Choice.only(0, 1)).reading(at_speed_up(2))
     threshold, speed_up, accuracy = literal_reading(scores[0], predictions == labels, 2.0)
     assert (reading.threshold, float(reading.tally.speed_up)) == (threshold, pytest.approx(speed_up))
     assert float(reading.tally.accuracy) == pytest.approx(accuracy)
@@ -134,8 +134,10 @@ def test_held_out_applies_the_thresholds_of_the_calibration_cache(tmp_path):
     other = random_arrays(8, 70, 5, 1)
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(1), calibration=other)
     held_out = dataclasses.replace(QUESTIONS, protocols=("held-out",))
-    results, parts, _ = evaluate_configurations(scored, [0], held_out)
-    reading = Merged([results["held-out"][0]], parts["held-out"], Choice.only(0, 1)).reading(at_speed_up(2))
+    evaluation = evaluate_configurations(scored, [0], held_out)
+    reading = MergedParts([evaluation.results["held-out"][0]], evaluation.parts["held-out"], Choice.only(0, 1)).at(
+        at_speed_up(2)
+    )
     threshold = literal_reading(other[2][0], other[1] == other[0], 2.0)[0]
     assert reading.threshold == threshold
     np.testing.assert_array_equal(reading.exits, literal_exits(scores[0], threshold))
@@ -155,8 +157,8 @@ def test_a_configuration_that_never_gets_near_the_speed_up_is_not_chosen_for_its
     labels, predictions, scores = random_arrays(3, 60, 6, 2)
     late = [configuration(parameters="a=0"), configuration(parameters="a=1", first_exit_layer=5)]
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, late)
-    results, _, _ = evaluate_configurations(scored, [0, 1], dataclasses.replace(QUESTIONS, protocols=("in-sample",)))
-    candidates = [results["in-sample"][number] for number in (0, 1)]
+    evaluation = evaluate_configurations(scored, [0, 1], dataclasses.replace(QUESTIONS, protocols=("in-sample",)))
+    candidates = [evaluation.results["in-sample"][number] for number in (0, 1)]
     assert np.isnan(candidates[1][0].primary)  # at best 6 / 5 = 1.2x
     assert choose(candidates, 1).parts.tolist() == [0]
 
@@ -165,8 +167,8 @@ def test_the_median_threshold_is_a_score_of_the_cache(tmp_path):
     labels, predictions, scores = random_arrays(3, 61, 4, 1)
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(1))
     asked = dataclasses.replace(QUESTIONS, protocols=("in-sample",), thresholds={"*": ("median", 0.25)})
-    results, _, _ = evaluate_configurations(scored, [0], asked)
-    readings = results["in-sample"][0][0].points
+    evaluation = evaluate_configurations(scored, [0], asked)
+    readings = evaluation.results["in-sample"][0][0].points
     assert readings[at_threshold("median")].threshold == np.sort(scores[0][0])[30]
     np.testing.assert_array_equal(readings[at_threshold(0.25)].exits, literal_exits(scores[0], 0.25))
 

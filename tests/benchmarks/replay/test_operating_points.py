@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from exitbench.benchmarks.replay.operating_points import (
-    area,
+    area_below,
+    areas_below,
     at_threshold,
-    common_cost_range,
-    for_score,
     matched,
     within_loss,
 )
@@ -128,20 +127,6 @@ def test_a_loss_of_exactly_the_allowance_is_not_more_than_it():
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_point_for_a_score_is_the_fastest_that_has_it(seed):
-    case = random_case(seed)
-    points = literal_points(case)
-    for wanted in (0.0, 40.0, 70.0, 100.0):
-        enough = [p for p in points if literal_score(p, "accuracy") >= wanted - 1e-9]
-        reading = for_score(case.curve, wanted, "accuracy")
-        if enough:
-            assert reading.speed_up == pytest.approx(speed(case, enough[-1]))
-        else:
-            assert reading.status == "undefined"
-            assert f"{max(literal_score(p, 'accuracy') for p in points):.2f}" in reading.reason
-
-
-@pytest.mark.parametrize("seed", range(60))
 def test_the_area_is_that_of_a_fine_rectangle_sum(seed):
     case = random_case(seed)
     low, high = case.curve.cost_range
@@ -152,31 +137,17 @@ def test_the_area_is_that_of_a_fine_rectangle_sum(seed):
     score = np.array([literal_score(counts, "f1") for counts in literal_points(case)])
     middles = low + (np.arange(20_000) + 0.5) / 20_000 * (high - low)
     expected = np.interp(middles, cost[::-1], score[::-1]).mean() * (high - low)
-    assert area(case.curve, "f1", low, high) == pytest.approx(expected, abs=1e-3)
+    polyline = case.curve.relative_cost[::-1], case.curve.score("f1")[::-1]
+    assert area_below(*polyline, low, high) == pytest.approx(expected, abs=1e-3)
+    many = areas_below(*(np.repeat(values[:, None], 3, axis=1) for values in polyline), low, high)
+    np.testing.assert_allclose(many, area_below(*polyline, low, high), rtol=1e-12)
 
 
 def test_the_area_of_the_whole_curve_is_the_trapezoid_rule():
     curve = random_case(6, samples=40).curve
     expected = -np.trapezoid(curve.score("accuracy"), curve.relative_cost)
-    assert area(curve, "accuracy", *curve.cost_range) == pytest.approx(expected)
-
-
-def test_an_area_beyond_the_curve_is_refused():
-    curve = random_case(6, samples=40).curve
-    with pytest.raises(InputError, match="expected a cost range within"):
-        area(curve, "accuracy", 0.0, 0.5)
-
-
-def test_the_common_range_is_what_all_curves_reach():
-    wide = trade_off_curve(SignalScores(np.zeros((3, 2)), "<"), Outcomes(np.ones((4, 2), dtype=bool)))
-    narrow = trade_off_curve(
-        SignalScores(np.zeros((3, 2)), "<", first_exit_layer=3), Outcomes(np.ones((4, 2), dtype=bool))
-    )
-    assert common_cost_range([wide, narrow]) == (0.75, 1.0)
-    stuck = trade_off_curve(
-        SignalScores(np.zeros((3, 2)), "<", first_exit_layer=4), Outcomes(np.ones((4, 2), dtype=bool))
-    )
-    assert common_cost_range([wide, stuck]) is None
+    polyline = curve.relative_cost[::-1], curve.score("accuracy")[::-1]
+    assert area_below(*polyline, *curve.cost_range) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan])

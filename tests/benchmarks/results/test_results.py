@@ -13,7 +13,7 @@ from exitbench.benchmarks.results.operating_point import (
     within_loss,
 )
 from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_table, table_of
-from exitbench.benchmarks.run.averages import CachePlace, averages
+from exitbench.benchmarks.run.averages import AveragedCache, averages
 from exitbench.errors import InputError
 
 
@@ -113,9 +113,9 @@ def test_an_empty_table_keeps_its_columns():
 
 
 PLACES = [
-    CachePlace("c", "m", "dev", "accuracy"),
-    CachePlace("d", "m", "dev", "f1"),
-    CachePlace("e", "other", "dev", "f1"),
+    AveragedCache("c", "m", "dev", "accuracy"),
+    AveragedCache("d", "m", "dev", "f1"),
+    AveragedCache("e", "other", "dev", "f1"),
 ]
 
 

@@ -13,12 +13,13 @@ from typer.testing import CliRunner
 from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.benchmarks.run import run_suite as runner
-from exitbench.benchmarks.run.plan import plan_run
+from exitbench.benchmarks.run.plan import cache_units, plan_run
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import build
 from exitbench.errors import InputError
+from exitbench.signals.registry.discovery import load_registry
 from exitbench.workers import Workers, perform
 
 torch.set_num_threads(1)
@@ -141,12 +142,10 @@ def test_a_killed_run_resumes_from_what_is_finished(finished, suite, tmp_path, m
 
 
 def test_other_settings_use_nothing_of_an_unfinished_run(suite, tmp_path):
-    first = runner.stages_of(plan_run(suite), tmp_path)
-    other = runner.stages_of(plan_run(suite.asking(seed=1)), tmp_path)
-    folders = [
-        {unit.folder for unit in (*one.scores, *one.pairs, *(u for own in one.measures for u in own))}
-        for one in (first, other)
-    ]
+    folders = []
+    for variant in (suite, suite.asking(seed=1)):
+        caches = cache_units(variant, plan_run(variant, load_registry()), [], tmp_path, tuple(SCHEMAS))
+        folders.append({unit.folder for cache in caches for unit in (cache.score, *cache.measures, cache.compare)})
     assert not folders[0] & folders[1]
 
 
@@ -207,7 +206,7 @@ def test_all_thresholds_of_a_signal_that_has_no_end_of_them_are_refused(suite, t
     with pytest.raises(InputError, match=r'thresholds.deebert: "all" is for signals with integer thresholds'):
         run_suite(suite.asking(thresholds={"deebert": ("all",)}), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    plan_run(suite.asking(thresholds={"*": ("all",), "pabee": ("all",)}))
+    plan_run(suite.asking(thresholds={"*": ("all",), "pabee": ("all",)}), load_registry())
 
 
 def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite, tmp_path):

@@ -118,12 +118,12 @@ def test_missed_goals_are_shown_as_missed() -> None:
 def test_both_sides_are_timed_in_turn_and_medians_compared() -> None:
     order: list[str] = []
 
-    def side(name: str, times: list[float]) -> float:
+    def role(name: str, times: list[float]) -> float:
         order.append(name)
         return times.pop(0)
 
     slow, fast = [4.0, 100.0, 6.0], [2.0, 3.0, 1.0]
-    found = in_turn(lambda: side("a", slow), lambda: side("b", fast), rounds=3)
+    found = in_turn(lambda: role("a", slow), lambda: role("b", fast), rounds=3)
     assert found == Ratio(6.0, 2.0)
     assert order == ["a", "b", "b", "a", "a", "b"]
 

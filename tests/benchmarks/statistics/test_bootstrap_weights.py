@@ -1,10 +1,10 @@
-"""Draws are shared by a cache's signals, and by nothing else."""
+"""BootstrapWeights are shared by a cache's signals, and by nothing else."""
 
 import numpy as np
 import pytest
 
 from exitbench.benchmarks.statistics import bootstrap_weights as draws
-from exitbench.benchmarks.statistics.bootstrap_weights import CALIBRATION_SEED, draws_of
+from exitbench.benchmarks.statistics.bootstrap_weights import CALIBRATION_SEED, bootstrap_weights
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
 
@@ -15,20 +15,20 @@ def made(folder, seed=0, **changes):
 
 
 def test_the_next_signal_of_a_cache_gets_the_same_draws(tmp_path):
-    assert draws_of(made(tmp_path / "a"), 0, 8) is draws_of(made(tmp_path / "b"), 0, 8)
+    assert bootstrap_weights(made(tmp_path / "a"), 0, 8) is bootstrap_weights(made(tmp_path / "b"), 0, 8)
 
 
 def test_another_seed_number_of_resamples_or_answer_gets_draws_of_its_own(tmp_path):
-    first = draws_of(made(tmp_path), 0, 8)
-    assert draws_of(made(tmp_path), 1, 8) is not first
-    assert draws_of(made(tmp_path), 0, 9).weights["test"].shape == (30, 9)
-    assert draws_of(made(tmp_path, seed=1), 0, 8) is not draws_of(made(tmp_path, seed=2), 0, 8)
-    assert draws_of(made(tmp_path, metric="f1"), 0, 8) is not draws_of(made(tmp_path), 0, 8)
+    first = bootstrap_weights(made(tmp_path), 0, 8)
+    assert bootstrap_weights(made(tmp_path), 1, 8) is not first
+    assert bootstrap_weights(made(tmp_path), 0, 9).weights["test"].shape == (30, 9)
+    assert bootstrap_weights(made(tmp_path, seed=1), 0, 8) is not bootstrap_weights(made(tmp_path, seed=2), 0, 8)
+    assert bootstrap_weights(made(tmp_path, metric="f1"), 0, 8) is not bootstrap_weights(made(tmp_path), 0, 8)
 
 
 def test_each_side_has_the_weights_of_its_ids(tmp_path):
     calibration = random_arrays(5, 12, 4, 1)
-    found = draws_of(made(tmp_path, ids=np.arange(30) + 7, calibration=calibration), 3, 8, held_out=True)
+    found = bootstrap_weights(made(tmp_path, ids=np.arange(30) + 7, calibration=calibration), 3, 8, held_out=True)
     np.testing.assert_array_equal(found.weights["test"], poisson_weights(np.arange(30) + 7, 3, 8))
     np.testing.assert_array_equal(found.weights["calibration"], poisson_weights(np.arange(12), 3 + CALIBRATION_SEED, 8))
 
@@ -36,14 +36,14 @@ def test_each_side_has_the_weights_of_its_ids(tmp_path):
 def test_many_weights_are_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(draws, "KEPT", 100)
     scored = made(tmp_path)
-    assert draws_of(scored, 0, 8) is not draws_of(scored, 0, 8)
+    assert bootstrap_weights(scored, 0, 8) is not bootstrap_weights(scored, 0, 8)
     assert not draws._LAST
 
 
 @pytest.mark.parametrize("rows", [np.arange(30) % 2 == 0, np.ones(30, dtype=bool)])
 def test_sums_that_all_signals_share_are_sums_over_the_samples(tmp_path, rows):
     scored = made(tmp_path)
-    outcomes, found = scored.samples().outcomes, draws_of(scored, 0, 8)
+    outcomes, found = scored.samples().outcomes, bootstrap_weights(scored, 0, 8)
     weights = poisson_weights(np.arange(30), 0, 8).astype(int) * rows[:, None]
     for resample in range(8):
         final = found.final("test", rows, outcomes)
@@ -57,7 +57,7 @@ def test_sums_that_all_signals_share_are_sums_over_the_samples(tmp_path, rows):
 
 def test_of_many_weights_only_one_part_is_held_and_another_is_cut_out_again(tmp_path, monkeypatch):
     monkeypatch.setattr("exitbench.benchmarks.statistics.bootstrap_weights.KEPT", 0)
-    draws = draws_of(made(tmp_path), 0, 8)
+    draws = bootstrap_weights(made(tmp_path), 0, 8)
     halves = [np.arange(30) < 10, np.arange(30) >= 10]
     whole = draws.all("test")
     first = draws.some("test", halves[0])

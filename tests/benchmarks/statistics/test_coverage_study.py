@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from exitbench.benchmarks.measures.ranking import ranking
+from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.replay.operating_points import matched
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
@@ -18,7 +18,7 @@ from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.delong import dis_estimate
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.intervals import interval
-from exitbench.benchmarks.statistics.resampled_curves import Drawn, listed_points, weighted_tally
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, listed_points, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import gather, nearest_marks
 
 DEPTH, LAYER, SPEED_UP, DRAWS = 12, 6, 2.0, 1000
@@ -36,7 +36,7 @@ def draw(rng: np.random.Generator, n: int) -> tuple[SignalScores, Outcomes]:
 def truth() -> tuple[float, float]:
     scores, outcomes = draw(np.random.default_rng(1), POPULATION)
     reading = matched(trade_off_curve(scores, outcomes), SPEED_UP)
-    return float(ranking(scores, outcomes).dis()[LAYER - 1]), reading.score("accuracy")
+    return float(Ranking(scores.certainty, outcomes.correct[:-1]).dis()[LAYER - 1]), reading.score("accuracy")
 
 
 @pytest.mark.slow
@@ -50,11 +50,11 @@ def test_intervals_for_dis_and_matched_accuracy_cover_as_they_promise(n, truth, 
     for number in range(DRAWS):
         scores, outcomes = draw(rng, n)
         curve = trade_off_curve(scores, outcomes)
-        weights = Drawn.of(poisson_weights(np.arange(n), number, 1000))
+        weights = SampleWeights.of(poisson_weights(np.arange(n), number, 1000))
         sums = weighted_tally(curve, curve.events.ends[listed_points(curve, [SPEED_UP])], weights)
         resampled = gather(sums, nearest_marks(sums, np.array([SPEED_UP]))[0])
         read = interval(matched(curve, SPEED_UP).score("accuracy"), resampled.accuracy, n)
-        ranked = dis_estimate(ranking(scores, outcomes), LAYER)
+        ranked = dis_estimate(Ranking(scores.certainty, outcomes.correct[:-1]), LAYER)
         covered += ranked.low <= dis <= ranked.high, read.low <= accuracy <= read.high
         widths += ranked.high - ranked.low, read.high - read.low
     shares, widths = 100 * covered / DRAWS, widths / DRAWS

@@ -5,8 +5,14 @@ import pytest
 from scipy import stats
 
 from exitbench.benchmarks.measures.ranking import Ranking
-from exitbench.benchmarks.statistics.delong import dis_difference, dis_differences, dis_estimate, logit_interval
-from exitbench.errors import InputError
+from exitbench.benchmarks.results.status import Difference
+from exitbench.benchmarks.statistics.delong import dis_estimate, influence_differences, logit_interval
+
+
+def dis_difference(first: Ranking, second: Ranking) -> Difference:
+    """The live path of a run: values and influence values of one layer, tested in pairs."""
+    values = np.array([ranking.dis()[0] for ranking in (first, second)])
+    return influence_differences(values, [ranking.influence(1) for ranking in (first, second)], [(0, 1)])[0]
 
 
 def made(seed: int, n: int = 60, levels: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,27 +51,11 @@ def test_a_paired_difference_uses_delongs_covariance(seed):
     covariance = sum(np.cov([parts[0][kind], parts[1][kind]]) / len(parts[0][kind]) for kind in (0, 1))
     value = parts[0][0].mean() - parts[1][0].mean()
     std_err = math.sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
-    found = dis_difference(Ranking(first[None], right[None]), Ranking(second[None], right[None]), 1)
+    found = dis_difference(Ranking(first[None], right[None]), Ranking(second[None], right[None]))
     assert found.value == pytest.approx(100 * value, abs=1e-9)
     assert found.std_err == pytest.approx(100 * std_err)
     assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(value) / std_err))
     assert found.high - found.low == pytest.approx(2 * stats.norm.ppf(0.975) * 100 * std_err)
-
-
-def test_all_pairs_at_once_are_the_pairs_one_by_one():
-    right = made(0)[2]
-    rng = np.random.default_rng(5)
-    rankings = [Ranking(rng.normal(size=(1, 60)) + right, right[None]) for _ in range(4)]
-    rankings.append(Ranking(np.full((1, 60), np.nan), right[None]))
-    values, std_errs, p_values = dis_differences(rankings, 1)
-    for a in range(4):
-        for b in range(4):
-            one = dis_difference(rankings[a], rankings[b], 1)
-            assert values[a, b] == pytest.approx(one.value)
-            assert std_errs[a, b] == pytest.approx(one.std_err)
-            assert p_values[a, b] == pytest.approx(one.p_value)
-    assert np.isnan(values[4]).all()
-    assert np.isnan(p_values[:, 4]).all()
 
 
 def test_the_standard_error_agrees_with_the_bootstrap():
@@ -97,7 +87,7 @@ def test_the_standard_error_with_folds_agrees_with_the_bootstrap():
 
 def test_equal_rankings_differ_by_nothing_with_p_one():
     first, _, right = made(2)
-    found = dis_difference(Ranking(first[None], right[None]), Ranking(np.arctan(first)[None], right[None]), 1)
+    found = dis_difference(Ranking(first[None], right[None]), Ranking(np.arctan(first)[None], right[None]))
     assert (found.value, found.std_err, found.p_value) == (0.0, 0.0, 1.0)
     assert found.status == "ok"
 
@@ -105,7 +95,7 @@ def test_equal_rankings_differ_by_nothing_with_p_one():
 def test_a_difference_without_variance_is_undefined():
     right = np.array([True] * 12 + [False] * 12)
     perfect, inverted = Ranking(right[None] * 1.0, right[None]), Ranking(right[None] * -1.0, right[None])
-    found = dis_difference(perfect, inverted, 1)
+    found = dis_difference(perfect, inverted)
     assert found.value == 100.0
     assert found.status == "undefined"
     assert math.isnan(found.p_value)
@@ -151,11 +141,6 @@ def test_folds_without_a_pair_are_undefined():
 
 def test_a_difference_of_undefined_scores_is_undefined():
     right = np.arange(40) < 20
-    blank, known = Ranking(np.full((1, 40), np.nan), right[None]), Ranking(np.arange(40.0)[None], right[None])
-    assert dis_difference(known, blank, 1).status == "undefined"
-
-
-def test_signals_on_different_samples_cannot_be_paired():
-    first, second, right = made(4)
-    with pytest.raises(InputError, match="same samples"):
-        dis_difference(Ranking(first[None], right[None]), Ranking(second[None], ~right[None]), 1)
+    known = Ranking(np.arange(40.0)[None], right[None])
+    values, influence = np.array([known.dis()[0], np.nan]), [known.influence(1), np.full(40, np.nan)]
+    assert influence_differences(values, influence, [(0, 1)])[0].status == "undefined"

@@ -12,7 +12,7 @@ from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics import resampled_curves as weighted_curve
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import Drawn, listed_points, weighted_tally
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, listed_points, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import gather, marks_within_losses, nearest_marks, without
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
 from tests.support.score_cases import random_case
@@ -38,7 +38,7 @@ def test_sums_at_every_point_equal_the_samples_written_out(seed):
     case, weights = weighted_case(seed)
     curve = case.curve
     rows = np.arange(case.scores.samples) % 3 > 0
-    found = weighted_tally(curve, curve.events.ends, Drawn.of(weights, rows))
+    found = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, rows))
     for column in range(B):
         scores, outcomes = drawn(case, weights, column, rows) if (weights[:, column] * rows).any() else (None, None)
         for point, threshold in enumerate(curve.thresholds):
@@ -60,10 +60,10 @@ def test_the_rest_is_the_whole_without_the_part(seed):
     curve = case.curve
     rows = np.arange(case.scores.samples) % 2 == 0
     whole, part = (
-        weighted_tally(curve, curve.events.ends, Drawn.of(weights)),
-        weighted_tally(curve, curve.events.ends, Drawn.of(weights, rows)),
+        weighted_tally(curve, curve.events.ends, SampleWeights.of(weights)),
+        weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, rows)),
     )
-    rest = weighted_tally(curve, curve.events.ends, Drawn.of(weights, ~rows))
+    rest = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, ~rows))
     np.testing.assert_array_equal(without(whole, part).layers, rest.layers)
     np.testing.assert_array_equal(without(whole, part).hits, rest.hits)
 
@@ -72,7 +72,7 @@ def test_the_rest_is_the_whole_without_the_part(seed):
 def test_readings_of_a_resample_are_the_readings_of_its_samples_written_out(seed):
     case, weights = weighted_case(seed)
     curve = case.curve
-    sums = weighted_tally(curve, curve.events.ends, Drawn.of(weights))
+    sums = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights))
     index = nearest_marks(sums, np.array([1.3, 2.0]))
     final = gather(sums, np.zeros(B, dtype=np.int64)).score("accuracy")
     lost, least = marks_within_losses(sums, "accuracy", final, [10.0, 3.0], ROUNDING)
@@ -93,8 +93,8 @@ def test_rates_of_a_resample_count_its_samples_written_out(seed):
     curve = case.curve
     rows = np.arange(case.scores.samples) % 4 > 0
     index = np.random.default_rng(seed).integers(0, curve.points, B)
-    every = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, Drawn.of(weights, rows))
-    reached = reached_tally(curve, curve.events.ends, index, Drawn.of(weights, rows))
+    every = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, SampleWeights.of(weights, rows))
+    reached = reached_tally(curve, curve.events.ends, index, SampleWeights.of(weights, rows))
     for column in range(B):
         if not (weights[:, column] * rows).any():
             continue
@@ -115,7 +115,7 @@ def test_rates_of_a_resample_count_its_samples_written_out(seed):
 def test_a_thinned_list_of_points_gives_the_error_of_all_points(monkeypatch):
     case = random_case(3, samples=1500)
     curve = case.curve
-    weights = Drawn.of(poisson_weights(np.arange(1500), 0, 200))
+    weights = SampleWeights.of(poisson_weights(np.arange(1500), 0, 200))
     sums = weighted_tally(curve, curve.events.ends, weights)
     exact = gather(sums, nearest_marks(sums, np.array([1.5]))).accuracy[0]
     monkeypatch.setattr(weighted_curve, "ALL_POINTS", 200)
@@ -135,7 +135,7 @@ def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
     index = np.random.default_rng(0).integers(0, curve.points, 50)
 
     def everything():
-        some = Drawn.of(weights, rows)
+        some = SampleWeights.of(weights, rows)
         tally = weighted_tally(curve, curve.events.ends, some)
         rates = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, some)
         reached = reached_tally(curve, curve.events.ends, index, some)
@@ -144,7 +144,7 @@ def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
     whole = everything()
     monkeypatch.setattr(weighted_curve, "FEW", 0)
     monkeypatch.setattr(weighted_curve, "BLOCK", block)
-    assert len(list(Drawn.of(weights, rows).blocks())) == blocks
+    assert len(list(SampleWeights.of(weights, rows).blocks())) == blocks
     for found, expected in zip(everything(), whole, strict=True):
         np.testing.assert_array_equal(found, expected)
 
@@ -154,8 +154,8 @@ def test_folds_add_up_to_the_whole():
     weights = poisson_weights(np.arange(40), 0, B)
     fold = folds(np.arange(40), 0)
     marks = case.curve.events.ends
-    parts = [weighted_tally(case.curve, marks, Drawn.of(weights, fold == k)).correct for k in range(5)]
-    np.testing.assert_array_equal(sum(parts), weighted_tally(case.curve, marks, Drawn.of(weights)).correct)
+    parts = [weighted_tally(case.curve, marks, SampleWeights.of(weights, fold == k)).correct for k in range(5)]
+    np.testing.assert_array_equal(sum(parts), weighted_tally(case.curve, marks, SampleWeights.of(weights)).correct)
 
 
 def test_a_network_of_two_hundred_layers_is_summed_without_overflow():
@@ -163,7 +163,7 @@ def test_a_network_of_two_hundred_layers_is_summed_without_overflow():
     scores = SignalScores(rng.normal(size=(199, 6)), ">=")
     outcomes = Outcomes(rng.random((200, 6)) < 0.5)
     curve = trade_off_curve(scores, outcomes)
-    ones = Drawn.of(np.ones((6, 1), dtype=np.float32))
+    ones = SampleWeights.of(np.ones((6, 1), dtype=np.float32))
     sums = weighted_tally(curve, curve.events.ends, ones)
     np.testing.assert_array_equal(sums.layers[:, 0], curve.tally.layers)
     middle = np.array([curve.points // 2])

@@ -5,7 +5,7 @@ import pytest
 
 from exitbench.benchmarks.replay.operating_points import ROUNDING, nearest_point, nearest_points
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import Drawn, weighted_tally
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import fewest_right, marks_within_losses, nearest_marks
 from exitbench.errors import InputError
 from tests.support.score_cases import random_case
@@ -18,7 +18,9 @@ def whole_part_and_rest(seed):
     case = random_case(seed, samples=9 + seed % 5)
     curve, rows = case.curve, np.arange(case.scores.samples) % 3 == 0
     weights = poisson_weights(np.arange(case.scores.samples), seed, RESAMPLES)
-    return tuple(weighted_tally(curve, curve.events.ends, Drawn.of(weights, one)) for one in (rows | True, rows, ~rows))
+    return tuple(
+        weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, one)) for one in (rows | True, rows, ~rows)
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -61,9 +61,9 @@ def test_a_loss_is_kept_on_the_samples_it_was_chosen_on(path):
     [
         ({"speed_up": 7.0}, r"no threshold gives speed_up 7: .*only reaches 1.00x to 6.00x"),
         ({"max_loss": 0.1}, r"a loss of 0.1 points is less than one of the 300 samples"),
-        ({"speed_up": 6.0}, r"no finite threshold gives speed_up 6: there every sample leaves at once"),
-        ({"speed_up": 1.0001}, r"no finite threshold gives speed_up 1.0001: there no sample leaves early"),
-        ({"max_loss": 100.0}, r"no finite threshold gives loss 100: there every sample leaves at once"),
+        ({"speed_up": 6.0}, r"no finite threshold gives speed_up 6: there every sample exits at once"),
+        ({"speed_up": 1.0001}, r"no finite threshold gives speed_up 1.0001: there no sample exits early"),
+        ({"max_loss": 100.0}, r"no finite threshold gives loss 100: there every sample exits at once"),
         ({"speed_up": 1.0}, r"a speed-up must be above 1"),
         ({"max_loss": -1.0}, r"a loss must be between 0 and 100"),
         ({}, r"either a speed-up .* or a largest loss"),

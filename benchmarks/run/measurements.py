@@ -1,0 +1,137 @@
+"""What stage two hands to stage three: the rows of one signal, its figure data, and its entries with their resamples.
+
+In memory for notebooks, as files between the processes of a run; both give the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from exitbench.benchmarks.results.files import write_part
+from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
+from exitbench.benchmarks.results.schema import Row, rows_of, rows_table
+
+Array = NDArray[np.float64]
+Question = tuple[OperatingPoint, int | None, str, str]
+"""The columns ``operating_point``, ``layer``, ``decisions`` and ``measure``: what makes a column of a table."""
+
+ARRAYS = ("certainty", "cost", "score", "cost_resampled", "score_resampled")
+EXACT = ("exact_cost", "exact_score")
+
+
+def question_of(row: Row) -> Question:
+    """The part of a row's key that makes it a column of a table."""
+    return row.operating_point, row.layer, row.decisions, row.measure
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparedEntry:
+    """One entry under one protocol: its resampled values, and the arrays behind its ranking and its area.
+
+    ``resampled`` are [resamples] each; ``certainty`` [layers - 1, samples]; ``cost`` and ``score`` are the band's,
+    [costs] and [costs, resamples]; the exact curve [points] exists in-sample only.
+    """
+
+    protocol: str
+    signal: str
+    parameters: str
+    reason: str
+    resampled: dict[Question, Array]
+    certainty: Array
+    cost: Array
+    score: Array
+    cost_resampled: Array
+    score_resampled: Array
+    exact_cost: Array | None = None
+    exact_score: Array | None = None
+
+
+class Measurements(Protocol):
+    """The results of one signal's entries on one cache."""
+
+    @property
+    def rows(self) -> list[Row]: ...
+
+    def entries(self, protocol: str) -> list[ComparedEntry]:
+        """The entries that are compared under one protocol."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSignal:
+    """Measurements in memory; ``figure_data`` are tables by the name of their file."""
+
+    rows: list[Row]
+    figure_data: Mapping[str, pa.Table]
+    compared: Sequence[ComparedEntry]
+
+    def entries(self, protocol: str) -> list[ComparedEntry]:
+        return [entry for entry in self.compared if entry.protocol == protocol]
+
+
+def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
+    """Write measurements as the files that :class:`SavedMeasurements` reads."""
+    write_part(folder / "results.parquet", rows_table(measured.rows))
+    for name, table in measured.figure_data.items():
+        write_part(folder / f"{name}.parquet", table)
+    arrays: dict[str, Any] = {}
+    index = []
+    for number, entry in enumerate(measured.compared):
+        for name in (*ARRAYS, *(EXACT if entry.exact_cost is not None else ())):
+            arrays[f"{number}-{name}"] = getattr(entry, name)
+        arrays[f"{number}-resampled"] = np.array(list(entry.resampled.values())).reshape(len(entry.resampled), -1)
+        questions = [[point.text, layer, decisions, measure] for point, layer, decisions, measure in entry.resampled]
+        index.append(
+            {
+                "protocol": entry.protocol,
+                "signal": entry.signal,
+                "parameters": entry.parameters,
+                "reason": entry.reason,
+                "questions": questions,
+            }
+        )
+    np.savez(folder / "compared.npz", **arrays)
+    (folder / "compared.json").write_text(json.dumps(index) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class SavedMeasurements:
+    """Measurements in a folder; arrays are read one protocol at a time."""
+
+    folder: Path
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        return rows_of(pq.read_table(self.folder / "results.parquet"))
+
+    def entries(self, protocol: str) -> list[ComparedEntry]:
+        index = json.loads((self.folder / "compared.json").read_text(encoding="utf-8"))
+        with np.load(self.folder / "compared.npz") as arrays:
+            return [
+                _entry(record, number, arrays) for number, record in enumerate(index) if record["protocol"] == protocol
+            ]
+
+
+def _entry(record: Mapping[str, Any], number: int, arrays: Mapping[str, Array]) -> ComparedEntry:
+    resampled = arrays[f"{number}-resampled"]
+    exact = f"{number}-exact_cost" in arrays
+    return ComparedEntry(
+        protocol=record["protocol"],
+        signal=record["signal"],
+        parameters=record["parameters"],
+        reason=record["reason"],
+        resampled={
+            (operating_point(text), layer, decisions, measure): resampled[row]
+            for row, (text, layer, decisions, measure) in enumerate(record["questions"])
+        },
+        **{name: arrays[f"{number}-{name}"] for name in (*ARRAYS, *(EXACT if exact else ()))},
+    )
