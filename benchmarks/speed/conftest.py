@@ -85,7 +85,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def record_ratios(request: pytest.FixtureRequest, benchmark: Any) -> Record:
     """Measure rows and record them; the test fails where a ratio is worse than the committed one allows.
 
-    pytest-benchmark times the whole comparison, both roles and all rounds; the ratios stand in its ``extra_info``.
+    pytest-benchmark times the whole comparison, both sides and all rounds; the ratios stand in its ``extra_info``.
     """
     findings = request.config.stash[FINDINGS]
 

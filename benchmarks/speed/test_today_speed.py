@@ -46,7 +46,7 @@ TOPIC = Topic(
 No goals here, only what the ideas are worth. `today-network`: public early-exit code evaluates one threshold at a
 time, running the network for every sample. {TEXTS} texts of {TOKENS} tokens are timed at {THRESHOLDS} thresholds
 through a random network of BERT-base's shape, *and the time is extrapolated* to the {ROWS:,} samples of the cache,
-from which the other role computes scores and the curve at every operating point (the collection of the cache, one
+from which the other side computes scores and the curve at every operating point (the collection of the cache, one
 pass of the network, is paid once and not counted). `today-projector`: {SAMPLES:,} features of width {WIDTH} in
 memory, float32, {CLASSES} classes; the published form multiplies each by an N x N matrix, the identity is read
 {IN_A_ROW} times in a row. `today-pairs`: {SAMPLES:,} samples, the pairs compared in numpy blocks.
@@ -116,7 +116,7 @@ def test_nsp_by_the_identity_against_the_projector(row: SpeedRow, record_ratio: 
     )
 
     def by_identity() -> None:
-        # Many in a row: right after the other role, the first calls mostly wait for memory that was given back, and
+        # Many in a row: right after the other side, the first calls mostly wait for memory that was given back, and
         # with ten of them the whole session read 210x where this file alone read 430x.
         for _ in range(IN_A_ROW):
             read_off(head, logits, norms if row is PROJECTOR_STORED else offset_norms(features, head.offset))

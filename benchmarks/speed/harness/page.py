@@ -19,7 +19,7 @@ Comparing signals from a cache is only convincing if it is practically free. The
 the bytes that a signal must read, one sort per signal and layer. This page says how near to them exitbench is.
 
 Every number is a *ratio* of two times measured in one run on one machine, so it says something about other machines
-too: the two roles take turns, several rounds each, and their medians are compared. Times are processor time of one
+too: the two sides take turns, several rounds each, and their medians are compared. Times are processor time of one
 thread unless a row says *by the clock*. The goals were set beforehand; one that is missed is shown as missed, with
 what limits it.
 

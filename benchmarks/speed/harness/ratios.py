@@ -76,8 +76,8 @@ def in_turn(first: Clock, second: Clock, rounds: int) -> Ratio:
     """Two functions that return the seconds they took, in turn; every other round begins with the second."""
     taken: tuple[list[float], list[float]] = [], []
     for turn in range(rounds):
-        for role in ((0, 1), (1, 0))[turn % 2]:
-            taken[role].append((first, second)[role]())
+        for side in ((0, 1), (1, 0))[turn % 2]:
+            taken[side].append((first, second)[side]())
     return Ratio(statistics.median(taken[0]), statistics.median(taken[1]))
 
 
