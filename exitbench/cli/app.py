@@ -4,12 +4,15 @@ Nothing heavy is imported here or at the top of a verb's file, so that ``exitben
 at once; a verb imports what it needs when it is called.
 """
 
+import errno
 import importlib
 import sys
 from typing import Annotated
 
 import typer
 
+from exitbench.cli.standard_streams import lenient_streams
+from exitbench.cli.terminal import echo
 from exitbench.errors import InputError, one_line
 
 VERBS = {
@@ -36,23 +39,26 @@ VERBS = {
 FILES = {"list": "list_", "import": "import_", "test-signal": "check_signal"}
 """Verbs whose file in ``verbs/`` has another name: Python has two of the words, and pytest collects ``test_*.py``."""
 
+WRITERS = {"run", "report", "score", "new-signal", "import", "compact", "train", "collect"}
+"""Verbs whose result is in files: they have done their work even if nobody can read what they print."""
+
 DEFECT = 70
 """Exit code of an error that exitbench did not foresee."""
 
 
-def version_wanted(wanted: bool) -> None:
+def print_version(requested: bool) -> None:
     """Print the version and stop, for ``--version``."""
-    if wanted:
+    if requested:
         from importlib.metadata import version
 
-        typer.echo(f"exitbench {version('exitbench')}")
+        echo(f"exitbench {version('exitbench')}")
         raise typer.Exit
 
 
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=version_wanted, is_eager=True, help="Show the version and stop.")
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
     """Benchmark early-exit signals on cached outputs of multi-exit networks."""
@@ -71,25 +77,38 @@ def build() -> typer.Typer:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program; exit code 0 fine, 1 "no, or incomplete", 2 wrong usage or input."""
-    words = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words
+    words = [word for word in words if word != "--debug"] or ["--help"]
+    with lenient_streams() as output:
+        code = exit_code(words, debug=debug)
+        output.flush()
+        # A reader that went away (`| head`) has what it asked for; anything else lost a part of the output.
+        if output.error is not None and output.error.errno != errno.EPIPE:
+            echo(f"warning: standard output: {str(output.error.strerror).lower()}; not all was printed", err=True)
+            code = code or int(words[0] not in WRITERS)
+    sys.exit(code)
+
+
+def exit_code(words: list[str], *, debug: bool) -> int:
+    """What the program ends with; an error is printed in one line, or raised with ``debug``."""
     try:
-        code = build()(args=[word for word in words if word != "--debug"], prog_name="exitbench", standalone_mode=False)
-    except (InputError, typer.TyperException) as error:
-        if debug:
-            raise
-        message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-        sys.stderr.write(f"error: {' '.join(message.split())}\n")
-        sys.exit(2)
-    except OSError as error:
-        if debug:
-            raise
-        where = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"error: {where}{(error.strerror or str(error)).lower()}\n")
-        sys.exit(2)
+        code = build()(args=words, prog_name="exitbench", standalone_mode=False)
     except Exception as error:
         if debug:
             raise
-        sys.stderr.write(f"defect in exitbench: {type(error).__name__}: {one_line(error)}; --debug shows where\n")
-        sys.exit(DEFECT)
-    sys.exit(code if isinstance(code, int) else 0)
+        message, code = described(error)
+        echo(message, err=True)
+    return code if isinstance(code, int) else 0
+
+
+def described(error: Exception) -> tuple[str, int]:
+    """The one line that is printed for an error, and its exit code."""
+    if isinstance(error, typer.TyperException):
+        return f"error: {' '.join(error.format_message().split())}", 2
+    if isinstance(error, InputError):
+        return f"error: {' '.join(str(error).split())}", 2
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"error: {where}{(error.strerror or str(error)).lower()}", 2
+    return f"defect in exitbench: {type(error).__name__}: {one_line(error)}; --debug shows where", DEFECT

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 STOPPED = 130
 """Exit code of a program that Ctrl-C ended, as shells have it."""
 
@@ -17,5 +19,5 @@ def stopping(line: str = "stopped") -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(line, err=True)
+        echo(line, err=True)
         raise typer.Exit(STOPPED) from None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from exitbench.cli.terminal import echo
 
 if TYPE_CHECKING:
     from exitbench.signals.registry.registry import Registry
@@ -18,5 +18,5 @@ def load(directories: Sequence[Path] | None) -> Registry:
 
     registry = load_registry(directories or [])
     for path, error in registry.broken:
-        typer.echo(f"warning: {path}: {error}", err=True)
+        echo(f"warning: {path}: {error}", err=True)
     return registry
