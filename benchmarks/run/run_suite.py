@@ -6,6 +6,7 @@ A folder with a ``run.json`` that says ``complete`` is finished; anything else i
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -58,7 +59,7 @@ def run_suite(
     workers: Workers | None = None,
     directories: Sequence[Path | str] = (),
     force: bool = False,
-    command: str = "",
+    arguments: Sequence[str] = (),
     tables: Sequence[str] = tuple(SCHEMAS),
 ) -> RunOutcome:
     """Run a suite into ``out``; the result files are the same for any ``workers``, by default this process alone.
@@ -91,7 +92,8 @@ def run_suite(
     hashes = [cache.manifest_sha256 for cache in units]
     record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures) | {
         "signals_dirs": resolved,
-        "command": command,
+        "command": shlex.join(arguments),
+        "arguments": list(arguments),
         "started": started.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 3),
         "jobs": workers.jobs,

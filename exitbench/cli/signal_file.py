@@ -35,9 +35,9 @@ def read_signal(path: Path, registry: Registry) -> tuple[ExitSignal, float | Non
     hints = typing.get_type_hints(type(signal))
     for name in content.get("learned") or {}:
         if not fits(getattr(signal, name), hints[name]):
-            wanted = str(hints[name]).removesuffix(" | None")
+            expected = str(hints[name]).removesuffix(" | None")
             raise InputError(
-                f"{path}: expected {wanted} as {name} of signal {signal.name}, found {content['learned'][name]!r}"
+                f"{path}: expected {expected} as {name} of signal {signal.name}, found {content['learned'][name]!r}"
             )
     return signal, threshold
 
@@ -48,7 +48,7 @@ def fits(value: Any, hint: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(fits(value, part) for part in parts)
     if origin is tuple and parts[1:] == (Ellipsis,):
-        return isinstance(value, tuple) and all(fits(one, parts[0]) for one in value)
+        return isinstance(value, tuple) and all(fits(item, parts[0]) for item in value)
     if hint in (float, int):
         return isinstance(value, (int, float) if hint is float else int) and not isinstance(value, bool)
     plain = origin or hint

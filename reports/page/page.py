@@ -10,7 +10,7 @@ import base64
 import json
 import shlex
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,13 +42,13 @@ EXPLORER_CHARACTERS = 1_200_000
 """How much JSON the explorers of a page may hold; packed, about a third of it counts towards the page."""
 
 
-def to_repeat(command: str) -> str:
-    """A command without what changes no result, so that the same results make the same page.
+def to_repeat(arguments: Iterable[str]) -> str:
+    """The command without what changes no result, so that the same results make the same page.
 
-    >>> to_repeat("exitbench run my-suite.toml --jobs 4 --seed 1 --out=here --force")
-    'exitbench run my-suite.toml --seed 1'
+    >>> to_repeat(["exitbench", "run", "my suite.toml", "--jobs", "4", "--seed", "1", "--out=here", "--force"])
+    "exitbench run 'my suite.toml' --seed 1"
     """
-    words, kept = iter(shlex.split(command)), []
+    words, kept = iter(arguments), []
     for word in words:
         if word in {"--jobs", "--out"}:
             next(words, None)

@@ -75,7 +75,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     assert run("run", cache, *QUICK, "--out", tmp_path / "out") == 0
-    assert "a[/b] · m[/n] · 60 samples" in capsys.readouterr().out
+    assert "a[/b], m[/n], 60 samples" in capsys.readouterr().out
     monkeypatch.chdir(model.parent.parent)
     assert run("cost", "--model", "tm[/x]") == 0
     assert "Parameters (tm[/x])" in capsys.readouterr().out

@@ -70,7 +70,7 @@ def main_run(factory: pytest.TempPathFactory) -> Path:
             synthetic_cache(folder / "base-mrpc", rows=330, layers=6, task="mrpc", model="base", seed=2, metric="f1"),
             synthetic_cache(folder / "tiny-mnli", rows=310, layers=4, classes=3, task="mnli", model="tiny", seed=3),
         ]
-        run_suite(suite(caches, ALL), folder / "run", command='exitbench run "my suite.toml" --seed 0')
+        run_suite(suite(caches, ALL), folder / "run", arguments=["exitbench", "run", "my suite.toml", "--seed", "0"])
         for kind in ("trade-off", "dis", "rates"):
             name = next(one.name for one in figures_of(FinishedRun(folder / "run")) if one.name.startswith(kind))
             draw(folder / "run", name, folder / "run" / "figures")
@@ -133,7 +133,7 @@ def hostile_run(factory: pytest.TempPathFactory) -> Path:
                 writer.add(labels=torch.as_tensor(cache.labels), logits=logits)
         names = [f"hostile-{number}" for number in range(len(HOSTILE))]
         chosen = suite([folder / "hostile"], ["deebert", *names], name="<i>suite", protocols=("in-sample",))
-        run_suite(chosen, folder / "run", directories=[folder / "signals"], command=f"exitbench run '{HOSTILE[5]}'")
+        run_suite(chosen, folder / "run", directories=[folder / "signals"], arguments=["exitbench", "run", HOSTILE[5]])
         for one in figures_of(FinishedRun(folder / "run"))[:1]:
             draw(folder / "run", one.name, folder / "run" / "figures")
         write_page([folder / "run"], folder / "run" / "report.html")

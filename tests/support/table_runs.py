@@ -19,7 +19,9 @@ def small_run(factory: pytest.TempPathFactory) -> Path:
 
     def build(folder: Path) -> None:
         cache = synthetic_cache(folder / "cache", rows=90, layers=4, width=8, task="sst2", seed=4)
-        run_suite(suite([cache], ["deebert", "pabee", GRID], **ONE), folder / "run", command="exitbench run cache")
+        run_suite(
+            suite([cache], ["deebert", "pabee", GRID], **ONE), folder / "run", arguments=["exitbench", "run", "cache"]
+        )
 
     return once(factory, "small", build) / "run"
 

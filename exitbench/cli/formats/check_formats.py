@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from exitbench.cli.terminal import column_lines
+from exitbench.printable import printable
 
 if TYPE_CHECKING:
     from exitbench.benchmarks.baselines.baseline_table import Move
     from exitbench.benchmarks.baselines.check_suite import Checked
 
 HEADINGS = ("what", "was", "is", "difference", "tolerance", "beyond its standard error")
+NUMBERS = range(1, 5)
+"""The columns of numbers among them."""
+
 ANNOTATIONS = 10
 """GitHub shows no more annotations of one kind for a step."""
 
 
 def terminal(outcomes: Sequence[Checked]) -> str:
-    """Moves under the place they belong to, in columns."""
-    return "\n".join(itertools.chain.from_iterable(_plain(one) for one in outcomes))
+    """Moves below the cache, protocol and signal they belong to, in columns."""
+    return "\n".join(itertools.chain.from_iterable(map(terminal_lines, outcomes)))
 
 
 def markdown(outcomes: Sequence[Checked]) -> str:
     """A heading and, where something moved, a table for every suite."""
     lines = []
-    for one in outcomes:
-        lines += [f"### exitbench check: {one.suite}", "", verdict(one), ""]
-        lines += [f"- {escaped(problem)}" for problem in one.problems]
-        if one.moves and not one.is_new:
+    for outcome in outcomes:
+        lines += [f"### exitbench check: {printable(outcome.suite)}", "", verdict(outcome), ""]
+        lines += [f"- {escape_cell(problem)}" for problem in outcome.problems]
+        if outcome.moves and not outcome.is_new:
             lines += ["| where | " + " | ".join(HEADINGS) + " |", "|---|---|--:|--:|--:|--:|---|"]
-            for move in one.moves:
-                lines.append("| " + " | ".join(map(escaped, (" · ".join(move.place), *cells(move)))) + " |")
+            for move in outcome.moves:
+                lines.append("| " + " | ".join(map(escape_cell, (" · ".join(move.place), *move_cells(move)))) + " |")
             lines.append("")
     return "\n".join(lines).rstrip()
 
@@ -39,10 +45,12 @@ def markdown(outcomes: Sequence[Checked]) -> str:
 def github(outcomes: Sequence[Checked]) -> str:
     """The plain table, folded, and an annotation for each problem and the first moves."""
     messages = []
-    for one in outcomes:
-        messages += [(one.suite, problem) for problem in one.problems]
-        messages += [(one.suite, sentence(move)) for move in one.moves if not one.is_new]
-    lines = [f"::error title={_property(f'exitbench check {suite}')}::{_data(text)}" for suite, text in messages]
+    for outcome in outcomes:
+        messages += [(outcome.suite, problem) for problem in outcome.problems]
+        messages += [(outcome.suite, move_sentence(move)) for move in outcome.moves if not outcome.is_new]
+    lines = [
+        f"::error title={escape_property(f'exitbench check {suite}')}::{escape_data(text)}" for suite, text in messages
+    ]
     if len(lines) > ANNOTATIONS:
         rest = len(lines) - ANNOTATIONS + 1
         lines = [*lines[: ANNOTATIONS - 1], f"::error title=exitbench check::{rest} more; the log has the whole table"]
@@ -52,27 +60,26 @@ def github(outcomes: Sequence[Checked]) -> str:
 
 def junit(outcomes: Sequence[Checked]) -> str:
     """One test case for each cache, protocol and signal, and one for each problem."""
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>"]
-    for one in outcomes:
-        places: dict[tuple[str, str, str], list[Move]] = {place: [] for place in _places(one)}
-        for move in one.moves if not one.is_new else ():
-            places.setdefault(move.place, []).append(move)
-        failed = sum(map(bool, places.values()))
-        counts = f'tests="{len(places) + len(one.problems)}" failures="{failed}" errors="{len(one.problems)}"'
-        lines.append(f'<testsuite name="{html.escape(one.suite)}" {counts}>')
-        for problem in one.problems:
-            text = html.escape(problem)
-            lines.append(f'<testcase classname="{html.escape(one.suite)}" name="compute"><error message="{text}"/>')
-            lines.append("</testcase>")
-        for (cache, protocol, signal), moved in places.items():
-            case = f'<testcase classname="{html.escape(f"{cache}.{protocol}")}" name="{html.escape(signal)}"'
-            if moved:
-                text = html.escape("\n".join(sentence(move) for move in moved))
-                lines.append(f'{case}><failure message="{len(moved)} moved">{text}</failure></testcase>')
-            else:
-                lines.append(f"{case}/>")
-        lines.append("</testsuite>")
-    return "\n".join([*lines, "</testsuites>"])
+    root = ET.Element("testsuites")
+    for outcome in outcomes:
+        moves_of: dict[tuple[str, str, str], list[Move]] = {place: [] for place in pinned_places(outcome)}
+        for move in outcome.moves if not outcome.is_new else ():
+            moves_of.setdefault(move.place, []).append(move)
+        suite = ET.SubElement(root, "testsuite", name=printable(outcome.suite))
+        suite.set("tests", str(len(moves_of) + len(outcome.problems)))
+        suite.set("failures", str(sum(map(bool, moves_of.values()))))
+        suite.set("errors", str(len(outcome.problems)))
+        for problem in outcome.problems:
+            case = ET.SubElement(suite, "testcase", classname=printable(outcome.suite), name="compute")
+            ET.SubElement(case, "error", message=printable(problem))
+        for (cache, protocol, signal), moves in moves_of.items():
+            place = {"classname": printable(f"{cache}.{protocol}"), "name": printable(signal)}
+            case = ET.SubElement(suite, "testcase", place)
+            if moves:
+                failure = ET.SubElement(case, "failure", message=f"{len(moves)} moved")
+                failure.text = "\n".join(printable(move_sentence(move)) for move in moves)
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}'
 
 
 FORMATS: dict[str, Callable[[Sequence[Checked]], str]] = {
@@ -83,58 +90,66 @@ FORMATS: dict[str, Callable[[Sequence[Checked]], str]] = {
 }
 
 
-def verdict(one: Checked) -> str:
+def verdict(outcome: Checked) -> str:
     """One sentence on a suite."""
-    if one.problems:
-        return f"{one.suite}: could not be computed"
-    if one.is_new:
-        return f"{one.suite}: {len(one.current)} numbers, no baseline yet"
-    if one.moves:
-        return f"{one.suite}: {len(one.moves)} of {len(one.baseline or ())} numbers moved"
-    return f"{one.suite}: all {len(one.baseline or ())} numbers as in the baseline"
+    suite = printable(outcome.suite)
+    if outcome.problems:
+        return f"{suite}: could not be computed"
+    if outcome.is_new:
+        return f"{suite}: {len(outcome.current)} numbers, no baseline yet"
+    if outcome.moves:
+        return f"{suite}: {len(outcome.moves)} of {len(outcome.baseline or ())} numbers moved"
+    return f"{suite}: all {len(outcome.baseline or ())} numbers as in the baseline"
 
 
-def cells(move: Move) -> tuple[str, ...]:
+def move_cells(move: Move) -> tuple[str, ...]:
     """One move in the columns of :data:`HEADINGS`."""
     difference = move.kind if move.kind != "moved" else _signed(move.difference)
     return move.question, _number(move.was), _number(move.now), difference, f"{move.tolerance:g}", _beyond(move)
 
 
-def sentence(move: Move) -> str:
+def move_sentence(move: Move) -> str:
     """One move as a line of text."""
-    what, was, now, difference, tolerance, beyond = cells(move)
-    told = "" if beyond == "-" else f", beyond its standard error: {beyond}"
-    moved = f"was {was}, is {now} (difference {difference}, tolerance {tolerance}{told})"
-    return f"{' · '.join(move.place)}: {what}: {moved}"
+    question, was, now, difference, tolerance, beyond = move_cells(move)
+    error = "" if beyond == "-" else f", beyond its standard error: {beyond}"
+    moved = f"was {was}, is {now} (difference {difference}, tolerance {tolerance}{error})"
+    return f"{' · '.join(move.place)}: {question}: {moved}"
 
 
-def escaped(text: str) -> str:
-    """Text for a cell of a Markdown table; grids contain the sign that separates cells."""
-    return text.replace("|", "\\|")
-
-
-def _plain(one: Checked) -> list[str]:
-    lines = [verdict(one), *(f"  {problem}" for problem in one.problems)]
-    if not one.moves or one.is_new:
+def terminal_lines(outcome: Checked) -> list[str]:
+    """One suite for a reader at a terminal."""
+    lines = [verdict(outcome), *(f"  {printable(problem)}" for problem in outcome.problems)]
+    if not outcome.moves or outcome.is_new:
         return lines
-    table = [HEADINGS, *(cells(move) for move in one.moves)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-
-    def line(row: Sequence[str]) -> str:
-        numbers = "  ".join(cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True))
-        return f"  {row[0].ljust(widths[0])}  {numbers}  {row[-1]}"
-
-    lines += ["", line(HEADINGS)]
-    for place, group in itertools.groupby(zip(one.moves, table[1:], strict=True), key=lambda pair: pair[0].place):
-        lines += [" · ".join(place), *(line(row) for _, row in group)]
+    headings, *rows = column_lines(HEADINGS, map(move_cells, outcome.moves), NUMBERS)
+    lines += ["", f"  {headings}"]
+    for place, group in itertools.groupby(zip(outcome.moves, rows, strict=True), key=lambda pair: pair[0].place):
+        lines += [printable(" · ".join(place)), *(f"  {row}" for _, row in group)]
     return [*lines, ""]
 
 
-def _places(one: Checked) -> list[tuple[str, str, str]]:
+def pinned_places(outcome: Checked) -> list[tuple[str, str, str]]:
+    """The cache, protocol and signal of every number that is compared, each once."""
     from exitbench.benchmarks.baselines.baseline_table import Move
 
-    keys = one.current if one.baseline is None else one.baseline
+    keys = outcome.current if outcome.baseline is None else outcome.baseline
     return list(dict.fromkeys(Move(key, None, None, 0.0).place for key in keys))
+
+
+def escape_cell(text: str) -> str:
+    """Text for a cell of a Markdown table; grids contain the sign that separates cells."""
+    return printable(text).replace("|", "\\|")
+
+
+def escape_data(text: str) -> str:
+    """Text for the message of a GitHub command."""
+    parts = text.replace("%", "%25").replace("\r", "%0D").split("\n")
+    return "%0A".join(map(printable, parts))
+
+
+def escape_property(text: str) -> str:
+    """Text for a property of a GitHub command."""
+    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _number(value: float | None) -> str:
@@ -147,11 +162,3 @@ def _signed(value: float) -> str:
 
 def _beyond(move: Move) -> str:
     return "-" if move.beyond_error is None else f"{'yes' if move.beyond_error else 'no'} ({move.std_err:.2g})"
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

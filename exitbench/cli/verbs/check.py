@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 if TYPE_CHECKING:
     from exitbench.benchmarks.suites.suite import Suite
 
@@ -61,7 +63,7 @@ def command(
     from exitbench.workers import Workers, one_thread_per_process
 
     one_thread_per_process()
-    wanted = suites_of(suite, baseline)
+    suites = suites_of(suite, baseline)
 
     from exitbench.benchmarks.baselines.check_suite import check_suite
     from exitbench.cli.formats.check_formats import FORMATS, markdown
@@ -70,20 +72,20 @@ def command(
     load(signals_dir)  # a folder that is not there is the caller's mistake, not a number that moved
     with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
         outcomes = [
-            check_suite(one, file, directories=signals_dir or (), workers=workers, must_exist=not update)
-            for one, file in wanted
+            check_suite(checked, file, directories=signals_dir or (), workers=workers, must_exist=not update)
+            for checked, file in suites
         ]
-    typer.echo(FORMATS[format_](outcomes))
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    if format_ is Format.github and summary:
-        with Path(summary).open("a", encoding="utf-8") as page:
+    echo(*FORMATS[format_](outcomes).split("\n"))
+    step_summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if format_ is Format.github and step_summary:
+        with Path(step_summary).open("a", encoding="utf-8") as page:
             page.write(markdown(outcomes) + "\n")
     if update:
-        for one in outcomes:
-            if not one.problems:
-                one.update()
-                typer.echo(f"wrote {one.file}", err=True)
-    if any(one.problems or (one.moves and not update) for one in outcomes):
+        for outcome in outcomes:
+            if not outcome.problems:
+                outcome.update()
+                echo(f"wrote {outcome.file}", err=True)
+    if any(outcome.problems or (outcome.moves and not update) for outcome in outcomes):
         raise typer.Exit(1)
 
 
@@ -94,8 +96,8 @@ def suites_of(name: str | None, baseline: Path | None) -> list[tuple[Suite, Path
     from exitbench.places import BASELINES
 
     if name is not None:
-        beside = BASELINES / f"{name}.csv" if name in known_suites() else Path(name).with_suffix(".csv")
-        return [(load_suite(name), baseline or beside)]
+        default = BASELINES / f"{name}.csv" if name in known_suites() else Path(name).with_suffix(".csv")
+        return [(load_suite(name), baseline or default)]
     if baseline is not None:
         raise InputError("--baseline belongs to one suite; name it: exitbench check SUITE --baseline FILE")
     files = sorted(BASELINES.glob("*.csv"))

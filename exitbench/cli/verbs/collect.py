@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 
 def command(
     model: Annotated[Path, typer.Option(help="A folder made by `exitbench train`.", show_default=False)],
@@ -50,29 +52,29 @@ def command(
     from exitbench.models.data.labelled import own_columns
     from exitbench.models.devices import processes
 
-    first = processes(device).is_main_process
+    is_main_process = processes(device).is_main_process
 
-    def say(line: str, err: bool = True) -> None:
-        if first:
-            typer.echo(line, err=err)
+    def report(line: str, err: bool = True) -> None:
+        if is_main_process:
+            echo(line, err=err)
 
     network = MultiExitModel.from_pretrained(model)
-    asked = task or network.config.task
-    examples = load_examples(asked, split, data_dir, own_columns(text, text_pair, label), network.config.classes)
+    task_name = task or network.config.task
+    examples = load_examples(task_name, split, data_dir, own_columns(text, text_pair, label), network.config.classes)
     if examples.classes != network.config.classes:
         raise InputError(
-            f"expected a model for the classes {', '.join(examples.classes)} of {asked}, "
+            f"expected a model for the classes {', '.join(examples.classes)} of {task_name}, "
             f"found one for {', '.join(network.config.classes)} in {model}"
         )
     tokens = tokenize(examples, network.tokenizer, network.config.max_length)
     if tokens.cut:
         limit = network.config.max_length
-        say(f"note: {tokens.cut} of {len(tokens)} texts are longer than {limit} tokens and were cut")
+        report(f"note: {tokens.cut} of {len(tokens)} texts are longer than {limit} tokens and were cut")
     try:
         collect(
             network,
             tokens,
-            task_card(asked, examples.classes),
+            task_card(task_name, examples.classes),
             split,
             out,
             features=features,
@@ -84,6 +86,6 @@ def command(
             provenance={"command": shlex.join(["exitbench", *sys.argv[1:]]), "note": note},
         )
     except KeyboardInterrupt:
-        say(f"{out}: stopped; the same command goes on with it")
+        report(f"{out}: stopped; the same command goes on with it")
         raise typer.Exit(1) from None
-    say(f"{out}: complete", err=False)
+    report(f"{out}: complete", err=False)

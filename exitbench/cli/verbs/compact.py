@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 
 def command(
     source: Annotated[Path, typer.Argument(help="The cache to copy.", show_default=False)],
@@ -22,4 +24,4 @@ def command(
 
     compact(source, target)
     sizes = [sum(file.stat().st_size for file in path.iterdir()) for path in (source, target)]
-    typer.echo(f"{target}: {sizes[1]:,} bytes, from {sizes[0]:,}")
+    echo(f"{target}: {sizes[1]:,} bytes, from {sizes[0]:,}")

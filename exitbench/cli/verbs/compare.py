@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.terminal import cell_text, echo_json, terminal_console
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from exitbench.reports.compare_runs import Comparison
-
-WIDE = 120
-"""Columns when the output is no terminal, where nothing else limits them."""
 
 
 def command(
@@ -40,71 +38,68 @@ def command(
 
     comparison = compare_runs(run_a, run_b)
     if as_json:
-        typer.echo(json.dumps(comparison.to_json(), indent=2, ensure_ascii=False))
+        echo_json(comparison.to_json())
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, WIDE)
+    console = terminal_console()
     print_paired(console, comparison, every=every)
     print_moved(console, comparison, limit)
     for name, only in ((comparison.run_a, comparison.only_a), (comparison.run_b, comparison.only_b)):
         if only:
-            console.print(f"only in {name}: {', '.join(only)}", markup=False)
-    console.print(conclusion(comparison), markup=False)
+            console.print(cell_text(f"only in {name}: {', '.join(only)}"))
+    console.print(cell_text(conclusion(comparison)))
 
 
 def print_paired(console: Console, comparison: Comparison, *, every: bool) -> None:
     """The readings sample by sample, a table for each cache and protocol."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     from exitbench.reports.run_data.numbers import p_text
 
-    rows = [one for one in comparison.paired if every or one.differs]
-    for cache, protocol in dict.fromkeys((one.cache, one.protocol) for one in rows):
-        table = Table(
-            title=Text(f"{cache}, {protocol}: answers and exits in pairs"), box=box.SIMPLE, padding=(0, 1, 0, 0)
-        )
+    rows = [pair for pair in comparison.paired if every or pair.differs]
+    for cache, protocol in dict.fromkeys((pair.cache, pair.protocol) for pair in rows):
+        title = cell_text(f"{cache}, {protocol}: answers and exits in pairs")
+        table = Table(title=title, box=box.SIMPLE, padding=(0, 1, 0, 0))
         table.add_column("signal", overflow="fold", min_width=7)
         table.add_column("at", no_wrap=True)
         for name in ("accuracy", "only right", "p", "speed-up", "earlier", "p"):
             table.add_column(name, justify="right", no_wrap=True)
-        for one in rows:
-            if (one.cache, one.protocol) == (cache, protocol):
+        for pair in rows:
+            if (pair.cache, pair.protocol) == (cache, protocol):
                 table.add_row(
-                    Text(both(one.signal_a, one.signal_b)), Text(one.point.short),
-                    f"{one.accuracy_a:.1f} → {one.accuracy_b:.1f}", f"{one.only_a_right} : {one.only_b_right}",
-                    p_text(one.p_right_adjusted), f"{one.speed_up_a:.2f} → {one.speed_up_b:.2f}",
-                    f"{one.earlier_in_a} : {one.earlier_in_b}", p_text(one.p_exit_adjusted),
-                )  # fmt: skip
+                    cell_text(both(pair.signal_a, pair.signal_b)),
+                    cell_text(pair.point.short),
+                    f"{pair.accuracy_a:.1f} → {pair.accuracy_b:.1f}",
+                    f"{pair.only_a_right} : {pair.only_b_right}",
+                    p_text(pair.p_right_adjusted),
+                    f"{pair.speed_up_a:.2f} → {pair.speed_up_b:.2f}",
+                    f"{pair.earlier_in_a} : {pair.earlier_in_b}",
+                    p_text(pair.p_exit_adjusted),
+                )
         console.print(table)
     if rows:
-        console.print(f"A → B and A : B with A = {comparison.run_a}, B = {comparison.run_b}", markup=False)
+        console.print(cell_text(f"A → B and A : B with A = {comparison.run_a}, B = {comparison.run_b}"))
 
 
 def print_moved(console: Console, comparison: Comparison, limit: int) -> None:
     """Numbers without a paired test, the most moved first."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     if not comparison.moved or not limit:
         return
-    moved = sorted(comparison.moved, key=lambda one: -abs((one.b or 0.0) - (one.a or 0.0)))
+    moved = sorted(comparison.moved, key=lambda number: -abs((number.b or 0.0) - (number.a or 0.0)))
     title = "Other numbers that moved (no paired test: runs keep no samples of them)"
     table = Table(title=title, box=box.SIMPLE, padding=(0, 1, 0, 0))
     for name in ("cache", "protocol", "signal", "at", "layer", "measure"):
         table.add_column(name, overflow="fold")
     for name in ("A", "B"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in moved[:limit]:
-        layer = "" if one.layer is None else str(one.layer)
-        names = (one.cache, one.protocol, both(one.signal_a, one.signal_b), one.point.text, layer)
-        values = ["–" if value is None else f"{value:.4g}" for value in (one.a, one.b)]
-        table.add_row(*map(Text, (*names, f"{one.measure} {one.decisions}".strip())), *values)
+    for number in moved[:limit]:
+        layer = "" if number.layer is None else str(number.layer)
+        names = (number.cache, number.protocol, both(number.signal_a, number.signal_b), number.point.text, layer)
+        values = ["–" if value is None else f"{value:.4g}" for value in (number.a, number.b)]
+        table.add_row(*map(cell_text, (*names, f"{number.measure} {number.decisions}".strip())), *values)
     console.print(table)
     if len(moved) > limit:
         console.print(f"and {len(moved) - limit} more; --limit or --json shows them")
@@ -121,8 +116,8 @@ def conclusion(comparison: Comparison) -> str:
 
     if comparison.identical:
         return f"no difference: {len(comparison.paired)} readings and {comparison.same} other numbers are the same"
-    claimed = sum(one.p_right_adjusted < SIGNIFICANCE for one in comparison.paired)
-    differing = sum(one.differs for one in comparison.paired)
+    claimed = sum(pair.p_right_adjusted < SIGNIFICANCE for pair in comparison.paired)
+    differing = sum(pair.differs for pair in comparison.paired)
     return (
         f"{differing} of {len(comparison.paired)} readings differ, {claimed} of them in how many answers are right "
         f"(adjusted p below {SIGNIFICANCE}); {len(comparison.moved)} other numbers moved, "

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from exitbench.cli.ctrl_c import stopping
+from exitbench.cli.terminal import echo, terminal_console
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from exitbench.benchmarks.measures.cost_file import Cost, Timing
+    from exitbench.benchmarks.measures.network_cost import Shape
     from exitbench.models.network.multi_exit import MultiExitModel
+    from exitbench.reports.tables.table import Cell, Table
     from exitbench.signals.registry.registry import Registry
 
 EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
@@ -72,26 +75,26 @@ def command(
     network = _loaded(model)
     if network is None:
         shape = Shape(layers, width, intermediate, length)
-        counted = tuple(classes or (2, 3))
-        table = parameters(shape, counted)
+        class_counts = tuple(classes or (2, 3))
+        parameter_rows = parameters(shape, class_counts)
     else:
         from exitbench.models.network.sizes import network_sizes, parameter_counts
 
         shape = Shape(length=length, **network_sizes(network))
-        counted = (len(network.config.classes),)
-        table = counted_parameters(shape, counted[0], parameter_counts(network))
+        class_counts = (len(network.config.classes),)
+        parameter_rows = counted_parameters(shape, class_counts[0], parameter_counts(network))
     timing = None
     if timed:
         assert registry is not None
-        wanted = {"length": length, "rounds": rounds, "batch_size": batch_size, "precision": precision}
-        network = network or _random(shape, counted[0])
-        timing = _timing(network, signals or list(EIGHT), registry, device, wanted)
+        setting = {"length": length, "rounds": rounds, "batch_size": batch_size, "precision": precision}
+        network = network or _random_network(shape, class_counts[0])
+        timing = _timing(network, signals or list(EIGHT), registry, device, setting)
     name = str(model) if model is not None else "random weights" if timed else "shape only"
-    cost = Cost(name, shape, tuple(operations(shape, counted)), tuple(table), timing)
-    _show(cost)
+    cost = Cost(name, shape, tuple(operations(shape, class_counts)), tuple(parameter_rows), timing)
+    _print_cost(cost)
     if out is not None:
         for path in write_cost(out, cost):
-            typer.echo(f"wrote {path}", err=True)
+            echo(f"wrote {path}", err=True)
 
 
 def _refuse_sizes(context: typer.Context) -> None:
@@ -116,7 +119,7 @@ def _loaded(folder: Path | None) -> MultiExitModel | None:
     return MultiExitModel.from_pretrained(folder)
 
 
-def _random(shape: Any, classes: int) -> MultiExitModel:
+def _random_network(shape: Shape, classes: int) -> MultiExitModel:
     from exitbench.models.timing import random_model
 
     return random_model(
@@ -129,7 +132,7 @@ def _random(shape: Any, classes: int) -> MultiExitModel:
 
 
 def _timing(
-    network: MultiExitModel, written: list[str], registry: Registry, device: str, wanted: dict[str, Any]
+    network: MultiExitModel, texts: list[str], registry: Registry, device: str, setting: dict[str, Any]
 ) -> Timing:
     """Every signal against the plain network, in plain values for the file."""
     import platform
@@ -144,98 +147,72 @@ def _timing(
     from exitbench.progress import ProgressBar
 
     limit = int(network.backbone.config.max_position_embeddings)
-    if wanted["length"] > limit:
-        raise InputError(f"expected --length of at most {limit} for this model, found {wanted['length']}")
-    chosen = [one for text in written for one in registry.expand(text)]
+    if setting["length"] > limit:
+        raise InputError(f"expected --length of at most {limit} for this model, found {setting['length']}")
+    signals = [signal for text in texts for signal in registry.expand(text)]
     network.to(processes(device).device)
-    batch = random_batch(network, wanted["batch_size"], wanted["length"])
-    with ProgressBar("timing", wanted["rounds"]) as bar:
-        measured = time_signals(
-            network, chosen, batch, rounds=wanted["rounds"], precision=wanted["precision"], advance=bar.advance
+    batch = random_batch(network, setting["batch_size"], setting["length"])
+    with ProgressBar("timing", setting["rounds"]) as bar:
+        contenders = time_signals(
+            network, signals, batch, rounds=setting["rounds"], precision=setting["precision"], advance=bar.advance
         )
-    titles = {one.text: one.title for one in chosen}
+    titles = {signal.text: signal.title for signal in signals}
     published = {**published_overheads()}
     published[PLAIN] = published["BERT-base"]
     rows = []
-    for one in measured:
-        title = titles.get(one.name, PLAIN)
+    for contender in contenders:
+        title = titles.get(contender.name, PLAIN)
         rows.append(
             TimedSignal(
-                one.name,
-                title,
-                one.seconds.value,
-                one.seconds.low,
-                one.seconds.high,
-                one.overhead.value,
-                one.overhead.low,
-                one.overhead.high,
-                published[title][1] if title in published else None,
+                signal=contender.name,
+                title=title,
+                seconds=contender.seconds.value,
+                seconds_low=contender.seconds.low,
+                seconds_high=contender.seconds.high,
+                overhead=contender.overhead.value,
+                overhead_low=contender.overhead.low,
+                overhead_high=contender.overhead.high,
+                published_overhead=published[title][1] if title in published else None,
             )
         )
-    setting = {
-        **wanted,
+    machine = {
         "device": str(network.device),
         "threads": torch.get_num_threads(),
         "processor": platform.processor() or platform.machine(),
         "versions": library_versions(),
         "level": LEVEL,
     }
-    return Timing(setting, tuple(rows))
+    return Timing(setting | machine, tuple(rows))
 
 
-def _show(cost: Cost) -> None:
-    """The tables in the terminal, with counts as the paper prints them."""
-    from rich.console import Console
+def _print_cost(cost: Cost) -> None:
+    """The tables of the report, with exact counts of parameters and with intervals of times."""
+    from exitbench.reports.formats.terminal import terminal_table
+    from exitbench.reports.tables.cost import operations_table, parameters_table, timing_table
 
-    from exitbench.benchmarks.measures.network_cost import short
-
-    console, shape = Console(), cost.shape
-    size = f"M={shape.layers}, N={shape.width}, F={shape.intermediate}, S={shape.length}"
-    shown = _table(f"Operations ({size})", "module", "per", "C", "convention", "+ attention", "published")
-    for row in cost.operations:
-        counts = short(row.published_convention), short(row.with_attention), row.published or "-"
-        shown.add_row(_words(row.module), row.per, str(row.classes), *counts, end_section=row.module == "network")
-    console.print(shown)
-    shown = _table(f"Parameters ({cost.network})", "part", "C", "count", "in short", "published")
-    for part in cost.parameters:
-        counts = f"{part.parameters:,}", short(part.parameters, 2), part.published or "-"
-        shown.add_row(_words(part.part), str(part.classes), *counts)
-    console.print(shown)
+    console, shape = terminal_console(), cost.shape
+    echo(f"M={shape.layers} layers, N={shape.width} wide, F={shape.intermediate} between, S={shape.length} tokens")
+    console.print(terminal_table(operations_table(cost)))
+    console.print(terminal_table(_with_texts(parameters_table(cost), _exact_count)))
     if cost.timing is not None:
-        console.print(_timing_table(cost.timing))
-
-
-def _timing_table(timing: Timing) -> Table:
-    from rich.text import Text
-
-    setting = timing.setting
-    title = (
-        f"Inference time with exits that nothing reaches: batches of {setting['batch_size']}, {setting['length']} "
-        f"tokens, {setting['device']}; medians of {setting['rounds']} rounds with {setting['level']:.0%} intervals"
-    )
-    shown = _table(title, "signal", "ms a batch", "interval", "overhead %", "interval", "published")
-    for one in timing.rows:
-        shown.add_row(
-            Text(one.signal),
-            f"{1e3 * one.seconds:.4g}",
-            f"{1e3 * one.seconds_low:.4g}..{1e3 * one.seconds_high:.4g}",
-            f"{one.overhead:+.1f}",
-            f"{one.overhead_low:+.1f}..{one.overhead_high:+.1f}",
-            "-" if one.published_overhead is None else f"{one.published_overhead:+.1f}",
+        setting = cost.timing.setting
+        console.print(terminal_table(_with_texts(timing_table(cost), _with_interval)))
+        echo(
+            f"Inference time with exits that nothing reaches: batches of {setting['batch_size']}, "
+            f"{setting['length']} tokens, {setting['device']}; medians of {setting['rounds']} rounds "
+            f"with {setting['level']:.0%} intervals"
         )
-    return shown
 
 
-def _table(title: str, *columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for number, column in enumerate(columns):
-        made.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
-    return made
+def _with_texts(table: Table, text_of: Callable[[Cell], str]) -> Table:
+    """The table with other texts in its cells."""
+    rows = [replace(row, cells=tuple(replace(cell, text=text_of(cell)) for cell in row.cells)) for row in table.rows]
+    return replace(table, rows=tuple(rows))
 
 
-def _words(name: str) -> str:
-    return name.replace("_suite", " (this suite)").replace("_", " ")
+def _exact_count(cell: Cell) -> str:
+    return cell.text if cell.value is None else f"{cell.value:,.0f} ({cell.text})"
+
+
+def _with_interval(cell: Cell) -> str:
+    return f"{cell.text} {cell.interval}".rstrip()

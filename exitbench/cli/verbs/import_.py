@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 
 def command(
     source: Annotated[Path, typer.Argument(help="An .npz file, or a folder of .npy files.", show_default=False)],
@@ -39,7 +41,7 @@ def command(
     """
     from exitbench.cache import CacheWarning, import_arrays
 
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as cache_warnings:
         warnings.simplefilter("always", CacheWarning)
         import_arrays(
             source,
@@ -54,6 +56,6 @@ def command(
             command=shlex.join(["exitbench", *sys.argv[1:]]),
             note=note,
         )
-    for warning in said:
-        typer.echo(f"note: {warning.message}", err=True)
-    typer.echo(f"{out}: complete")
+    for warning in cache_warnings:
+        echo(f"note: {warning.message}", err=True)
+    echo(f"{out}: complete")

@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from exitbench.cli.ctrl_c import stopping
+from exitbench.cli.standard_streams import output_lost
+from exitbench.cli.terminal import echo
+from exitbench.printable import printable
 
 if TYPE_CHECKING:
     from exitbench.models.data.unlabelled import TextSource
@@ -37,7 +41,7 @@ def command(
         typer.Option(help="A signal as JSON, or what `exitbench threshold --json` prints.", show_default=False),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="Where the signal's score lets a sample leave.", show_default=False)
+        float | None, typer.Option(help="Where the signal's score lets a sample exit.", show_default=False)
     ] = None,
     speed_up: Annotated[
         float | None, typer.Option(help="Find the threshold for this speed-up on --calibrate.", show_default=False)
@@ -64,7 +68,7 @@ def command(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Classify texts, leaving the network at the layer where the signal is sure enough.
+    """Classify texts, exiting the network at the layer where the signal is sure enough.
 
     The layers after an exit are not computed. One row out for each row in: `id` (from 0), `class`, `exit_layer`
     (from 1) and `score`, the signal's number there; the last layer asks no signal, so its score is empty.
@@ -82,22 +86,8 @@ def command(
 
     if output_format not in ("csv", "jsonl"):
         raise InputError(f"expected --format csv or jsonl, found {output_format!r}")
-    if threshold is not None and speed_up is not None:
-        raise InputError("expected either --threshold, or --speed-up with --calibrate, found both")
-    if speed_up is not None and calibrate is None:
-        raise InputError("expected a cache of this model to read the threshold off (--calibrate), found none")
-    if speed_up is not None:
-        from exitbench.benchmarks.thresholds.recommend import asked_point
-
-        asked_point(speed_up, None)
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{out} exists already; --force overwrites it")
-    if out is not None and not out.parent.is_dir():
-        raise InputError(f"{out}: the folder {out.parent} does not exist")
-    if str(file) != "-" and not file.is_file():
-        raise InputError(f"expected a file of texts at {file}, found no such file")
-    if not model.is_dir():
-        raise InputError(f"expected a model folder at {model}, found no such folder")
+    _refuse_thresholds(threshold, speed_up, calibrate)
+    _refuse_paths(file, model, out, force=force)
     chosen, stored_threshold = _chosen_signal(signal, signal_file, signals_dir or [])
     if speed_up is None and threshold is None:
         threshold = stored_threshold
@@ -116,30 +106,52 @@ def command(
     assert threshold is not None
     network.to(processes(device).device)
     classifier = EarlyExitClassifier(network, chosen, threshold, precision=precision)
-    run = Run(classifier, source, batch_size)
-    try:
-        _write(run.answers(), output_format, out)
-    except KeyboardInterrupt:
-        typer.echo("stopped" if out is None else f"stopped; {out} was not written", err=True)
-        raise typer.Exit(1) from None
-    typer.echo(run.summary(), err=True)
+    inference = InferenceRun(classifier, source, batch_size)
+    with stopping("stopped" if out is None else f"stopped; {out} was not written"):
+        _write(inference.answers(), output_format, out)
+    echo(inference.outcome_line(), err=True)
 
 
-def _chosen_signal(
-    written: str | None, stored: Path | None, directories: list[Path]
-) -> tuple[ExitSignal, float | None]:
+def _refuse_thresholds(threshold: float | None, speed_up: float | None, calibrate: Path | None) -> None:
+    """An InputError for options on the threshold that contradict each other, or a speed-up that is none."""
+    from exitbench.benchmarks.thresholds.recommend import asked_point
+    from exitbench.errors import InputError
+
+    if threshold is not None and speed_up is not None:
+        raise InputError("expected either --threshold, or --speed-up with --calibrate, found both")
+    if speed_up is not None and calibrate is None:
+        raise InputError("expected a cache of this model to read the threshold off (--calibrate), found none")
+    if speed_up is not None:
+        asked_point(speed_up, None)
+
+
+def _refuse_paths(file: Path, model: Path, out: Path | None, *, force: bool) -> None:
+    """An InputError for a file or folder that is not there, or one that would be overwritten."""
+    from exitbench.errors import InputError
+
+    if out is not None and out.exists() and not force:
+        raise InputError(f"{out} exists already; --force overwrites it")
+    if out is not None and not out.parent.is_dir():
+        raise InputError(f"{out}: the folder {out.parent} does not exist")
+    if str(file) != "-" and not file.is_file():
+        raise InputError(f"expected a file of texts at {file}, found no such file")
+    if not model.is_dir():
+        raise InputError(f"expected a model folder at {model}, found no such folder")
+
+
+def _chosen_signal(text: str | None, file: Path | None, directories: list[Path]) -> tuple[ExitSignal, float | None]:
     """The signal named on the command line, or the one in a JSON file, with the threshold if the file has one."""
     from exitbench.cli.signal_file import read_signal
     from exitbench.cli.signals_option import load
     from exitbench.errors import InputError
 
-    if (written is None) == (stored is None):
-        raise InputError(f"expected either --signal or --signal-file, found {'neither' if written is None else 'both'}")
+    if (text is None) == (file is None):
+        raise InputError(f"expected either --signal or --signal-file, found {'neither' if text is None else 'both'}")
     registry = load(directories)
-    if stored is not None:
-        return read_signal(stored, registry)
-    assert written is not None
-    return registry.make(written), None
+    if file is not None:
+        return read_signal(file, registry)
+    assert text is not None
+    return registry.make(text), None
 
 
 def _calibrated(
@@ -157,21 +169,21 @@ def _calibrated(
     if speed_up is None:
         assert threshold is not None
         return (fitted(signal, cache) if signal.needs_fit else signal), threshold
-    found = calibrate(cache, signal, speed_up)
-    reading = found.point
-    if reading.status != "ok" and reading.randomised is None:
-        raise InputError(f"no threshold gives speed-up {speed_up:g} on {cache.name}: {reading.reason}")
-    beside = "" if reading.status == "ok" else f"; {reading.reason}"
-    typer.echo(
-        f"threshold {reading.threshold!r}: {reading.speed_up:.2f}x fewer layers on the {cache.rows} samples of "
-        f"{cache.name}{beside}",
+    calibration = calibrate(cache, signal, speed_up)
+    point = calibration.point
+    if point.status != "ok" and point.randomised is None:
+        raise InputError(f"no threshold gives speed-up {speed_up:g} on {cache.name}: {point.reason}")
+    reason = "" if point.status == "ok" else f"; {point.reason}"
+    echo(
+        f"threshold {point.threshold!r}: {point.speed_up:.2f}x fewer layers on the {cache.rows} samples of "
+        f"{cache.name}{reason}",
         err=True,
     )
-    return found.signal, reading.threshold
+    return calibration.signal, point.threshold
 
 
 @dataclass
-class Run:
+class InferenceRun:
     """One pass over a source of texts, with what is counted on the way."""
 
     classifier: EarlyExitClassifier
@@ -206,8 +218,8 @@ class Run:
             self.rows += len(chunk)
             bar.advance(len(chunk))
 
-    def summary(self) -> str:
-        """What was done, in one line; texts that lost their end are said here, once."""
+    def outcome_line(self) -> str:
+        """What was done, in one line; texts that lost their end are reported here, once."""
         depth, limit = self.classifier.model.depth, self.classifier.model.config.max_length
         cut = f"; {self.cut} of them longer than {limit} tokens and cut" if self.cut else ""
         mean = self.layers / self.rows
@@ -216,15 +228,16 @@ class Run:
 
 def _lines(answers: Iterable[Answer], output_format: str) -> Iterator[str]:
     if output_format == "jsonl":
-        for one in answers:
-            record = {"id": one.id, "class": one.label, "exit_layer": one.exit_layer, "score": one.score}
-            yield json.dumps(record, ensure_ascii=False) + "\n"
+        for answer in answers:
+            record = {"id": answer.id, "class": answer.label, "exit_layer": answer.exit_layer, "score": answer.score}
+            yield json.dumps(record) + "\n"
         return
     line = io.StringIO()
     writer = csv.writer(line, lineterminator="\n")
     writer.writerow(["id", "class", "exit_layer", "score"])
-    for one in answers:
-        writer.writerow([one.id, one.label, one.exit_layer, "" if one.score is None else repr(one.score)])
+    for answer in answers:
+        score = "" if answer.score is None else repr(answer.score)
+        writer.writerow([answer.id, answer.label, answer.exit_layer, score])
         yield line.getvalue()
         line.seek(0)
         line.truncate()
@@ -232,17 +245,15 @@ def _lines(answers: Iterable[Answer], output_format: str) -> Iterator[str]:
 
 def _write(answers: Iterable[Answer], output_format: str, out: Path | None) -> None:
     """To standard output line by line, or to ``out``, all of it or nothing."""
-    lines = _lines(answers, output_format)
-    if out is None:
-        try:
-            for line in lines:
-                sys.stdout.write(line)
-                sys.stdout.flush()
-        except BrokenPipeError:
-            # Whoever read has had enough; what is left in the buffer must not complain again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
-        return
-    from exitbench.atomic_files import write_whole
+    if out is not None:
+        from exitbench.atomic_files import write_whole
 
-    write_whole(out, (line.encode() for line in lines))
+        write_whole(out, (line.encode() for line in _lines(answers, output_format)))
+        return
+    if sys.stdout.isatty():  # data stays as it is in files and pipes
+        answers = (replace(answer, label=printable(answer.label)) for answer in answers)
+    for line in _lines(answers, output_format):
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        if output_lost():  # whoever read has had enough
+            raise typer.Exit(1)

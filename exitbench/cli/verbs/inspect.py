@@ -1,10 +1,11 @@
 """``exitbench inspect``: a cache at a glance."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from exitbench.cli.terminal import cell_text, echo_json, terminal_console
 
 
 def command(
@@ -21,15 +22,13 @@ def command(
 
     card = cache_card(Cache(cache))
     if as_json:
-        typer.echo(json.dumps(card, indent=2, ensure_ascii=False))
+        echo_json(card)
     else:
-        _show(card)
+        _print_card(card)
 
 
-def _show(card: dict[str, Any]) -> None:
-    from rich.console import Console
+def _print_card(card: dict[str, Any]) -> None:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
@@ -38,9 +37,10 @@ def _show(card: dict[str, Any]) -> None:
     card["bytes"] = f"{card['bytes']:,}"
     card["classes"] = ", ".join(f"{name} ({count})" for name, count in card["classes"].items())
     for key, value in card.items():
-        table.add_row(Text(key.replace("_", " ")), Text("-" if value is None else str(value)))
-    table.add_row(Text("accuracy"), Text("  ".join(f"{m}: {value:.1f}" for m, value in enumerate(accuracy, 1))))
+        table.add_row(cell_text(key.replace("_", " ")), cell_text("-" if value is None else value))
+    layers = "  ".join(f"{layer}: {value:.1f}" for layer, value in enumerate(accuracy, 1))
+    table.add_row(cell_text("accuracy"), cell_text(layers))
     for key, value in provenance.items():
-        shown = ", ".join(f"{name} {number}" for name, number in value.items()) if isinstance(value, dict) else value
-        table.add_row(Text(key), Text("-" if shown in (None, "") else str(shown)))
-    Console().print(table)
+        text = ", ".join(f"{name} {version}" for name, version in value.items()) if isinstance(value, dict) else value
+        table.add_row(cell_text(key), cell_text("-" if text in (None, "") else text))
+    terminal_console().print(table)

@@ -1,12 +1,12 @@
 """``exitbench list``: what there is, one line each."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from exitbench.cli.terminal import cell_text, column_lines, echo, echo_json, terminal_console
 from exitbench.errors import InputError
 
 
@@ -31,13 +31,12 @@ def command(
 
     `exitbench list` · `exitbench list signals --json` · `exitbench list signals --signals-dir my-signals`
     """
-    wanted = list(What) if what is None else [what]
-    found = {item.value: _rows(item, signals_dir or []) for item in wanted}
+    rows_of = {kind.value: _rows(kind, signals_dir or []) for kind in (What if what is None else [what])}
     if as_json:
-        typer.echo(json.dumps(found if what is None else found[what.value], indent=2, ensure_ascii=False))
+        echo_json(rows_of if what is None else rows_of[what.value])
         return
-    for name, rows in found.items():
-        _show(name, rows)
+    for kind, rows in rows_of.items():
+        _print_rows(kind, rows)
 
 
 def _rows(what: What, directories: list[Path]) -> list[dict[str, Any]]:
@@ -62,7 +61,7 @@ def _caches() -> list[dict[str, Any]]:
         try:
             manifest = read_manifest(path)
         except InputError as error:
-            typer.echo(f"warning: {error}", err=True)
+            echo(f"warning: {error}", err=True)
             continue
         rows.append(
             {
@@ -106,17 +105,15 @@ COLUMNS = {
 }
 
 
-def _show(name: str, rows: list[dict[str, Any]]) -> None:
+def _print_rows(kind: str, rows: list[dict[str, Any]]) -> None:
     """One line each, in columns that no terminal width cuts."""
     if not rows:
-        typer.echo(f"{name}: none\n")
+        echo(f"{kind}: none", "")
         return
-    table = [list(COLUMNS[name])] + [[_cell(row[column]) for column in COLUMNS[name]] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    typer.secho(f"{name}:", bold=True)
-    for line in table:
-        typer.echo("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-    typer.echo()
+    columns = COLUMNS[kind]
+    terminal_console().print(cell_text(f"{kind}:", style="bold"))
+    lines = column_lines(columns, ([_cell(row[column]) for column in columns] for row in rows))
+    echo(*(f"  {line}" for line in lines), "")
 
 
 def _cell(value: Any) -> str:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 
 def command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR", help="Folders of finished runs.")],
@@ -41,7 +43,7 @@ def command(
         raise InputError("expected different runs, found the same folder twice")
     for run in runs:
         if not RunFiles(run).record.get("complete"):
-            typer.echo(f"{run} is incomplete: its views show what is there", err=True)
+            echo(f"{run} is incomplete: its views show what is there", err=True)
     with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
         for run in runs:
             write_views(FinishedRun(run), workers)
@@ -51,4 +53,4 @@ def command(
         folder.mkdir(parents=True, exist_ok=True)
         page = folder / PAGE
         write_page(runs, page)
-    typer.echo(f"report in {page}")
+    echo(f"report in {page}")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.ctrl_c import stopping
+from exitbench.cli.terminal import echo, terminal_console
 
 if TYPE_CHECKING:
-    from exitbench.benchmarks.results.schema import Row
     from exitbench.benchmarks.suites.suite import Suite
     from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.workers import Workers
@@ -75,15 +75,13 @@ def command(
     from exitbench.cli.signals_option import load
     from exitbench.errors import InputError
 
-    changes: dict[str, object] = {}
-    if protocol:
-        changes["protocols"] = tuple(protocol)
-    if speed_ups is not None:
-        changes["speed_ups"] = numbers(speed_ups)
-    if resamples is not None:
-        changes["resamples"] = resamples
-    if seed is not None:
-        changes["seed"] = seed
+    options = {
+        "protocols": tuple(protocol) if protocol else None,
+        "speed_ups": None if speed_ups is None else parse_numbers(speed_ups),
+        "resamples": resamples,
+        "seed": seed,
+    }
+    changes = {name: value for name, value in options.items() if value is not None}
     suites = [suite.asking(**changes) for suite in suites_of(targets or ["paper"])]
     if signals:
         suites = [replace(suite, signals=tuple(signals)) for suite in suites]
@@ -97,15 +95,12 @@ def command(
         load(signals_dir)  # for its warnings; every process loads its own signals
         for suite in suites:
             folder = out or Path("out") / suite.name
-            command_line = " ".join(["exitbench", *sys.argv[1:]])
-            complete = run_one(suite, folder, workers, signals_dir or [], command_line, force=force) and complete
+            complete = run_and_report(suite, folder, workers, signals_dir or [], force=force) and complete
     if not complete:
         raise typer.Exit(1)
 
 
-def run_one(
-    suite: Suite, folder: Path, workers: Workers, signals_dirs: list[Path], command_line: str, *, force: bool
-) -> bool:
+def run_and_report(suite: Suite, folder: Path, workers: Workers, signals_dirs: list[Path], *, force: bool) -> bool:
     """Run one suite, print its summary and make its report; whether everything in it could be computed."""
     from exitbench.benchmarks.run.run_suite import run_suite
     from exitbench.reports.run_data.finished_run import FinishedRun
@@ -113,43 +108,52 @@ def run_one(
 
     if force:
         (folder / PAGE).unlink(missing_ok=True)  # a page must never stand beside results it does not show
-    outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, command=command_line)
+    arguments = ["exitbench", *sys.argv[1:]]
+    outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, arguments=arguments)
     run = FinishedRun(outcome.path)
-    summary(run)
+    print_summary(run)
     for failure in outcome.failures:
-        typer.echo(f"failed: {failure.label}: {failure.reason}", err=True)
-    typer.echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
+        echo(f"failed: {failure.label}: {failure.reason}", err=True)
+    echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
     with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
         write_views(run, workers)
-    typer.echo(f"report in {outcome.path / PAGE}")
+    echo(f"report in {outcome.path / PAGE}")
     return outcome.complete
 
 
 def suites_of(targets: list[str]) -> list[Suite]:
-    """The suites that are named; all caches that are named together make one more."""
+    """The suites that are named; all caches that are named together make one more.
+
+    A bare word that names a suite or a cache of the clone is that, whatever lies in the current folder: a folder of the
+    same name is meant by ``./word``.
+    """
     from exitbench.benchmarks.suites.suite_file import known_suites, load_suite, suite_of_caches
     from exitbench.errors import InputError, did_you_mean
-    from exitbench.places import CACHES
+    from exitbench.places import cache_directories
 
     suites, caches = [], []
     for target in targets:
-        fixture = CACHES / target
-        if Path(target).is_dir():
-            path = Path(target)
+        path, fixtures = Path(target), {path.name: path for path in cache_directories()}
+        if target in known_suites() or target in fixtures:
+            if (path / "manifest.json").is_file():
+                kind = "suite" if target in known_suites() else "cache of the clone"
+                echo(f"note: {target} is the {kind}; the cache in this folder is ./{target}", err=True)
+            if target in known_suites():
+                suites.append(load_suite(target))
+            else:
+                caches.append(fixtures[target])
+        elif path.is_dir():
             # `.` and `..` have no name of their own; links keep theirs.
             caches.append(path.resolve() if path.name in ("", "..") else path)
-        elif target in known_suites() or target.endswith(".toml"):
+        elif target.endswith(".toml"):
             suites.append(load_suite(target))
-        elif fixture.is_dir() and Path(target).name == target:
-            caches.append(fixture)
         else:
-            fixtures = [path.name for path in CACHES.glob("*") if path.is_dir()]
             near = did_you_mean(target, [*known_suites(), *fixtures])
             raise InputError(f"{target!r} is neither a cache nor a suite.{near}")
     return [*suites, *([suite_of_caches(caches)] if caches else [])]
 
 
-def numbers(text: str) -> tuple[float, ...]:
+def parse_numbers(text: str) -> tuple[float, ...]:
     """Comma-separated numbers."""
     from exitbench.errors import InputError
 
@@ -159,55 +163,15 @@ def numbers(text: str) -> tuple[float, ...]:
         raise InputError(f"expected numbers such as 2,3,4 for --speed-ups, found {text!r}") from None
 
 
-def summary(run: FinishedRun) -> None:
+def print_summary(run: FinishedRun) -> None:
     """Print a table per task: DIS at the suite's layers, rates, the score at the primary speed-up."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from exitbench.reports.formats.terminal import LEGEND, terminal_table
+    from exitbench.reports.tables.per_task import summary_table
 
-    from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
-
-    record = run.record
-    suite = record["suite"]
-    protocol = "cross-fit" if "cross-fit" in suite["protocols"] else suite["protocols"][-1]
-    found = {
-        (row.cache, row.signal, row.parameters, row.operating_point, row.layer, row.decisions, row.measure): row
-        for row in run.rows.values()
-        if row.protocol == protocol
-    }
-    rates, primary = suite["rates_speed_up"], suite["primary_speed_up"]
-    for cache, facts in record["caches"].items():
-        metric = facts["metric"]
-        columns = [(f"DIS {layer}", (NOWHERE, layer, "", "dis")) for layer in facts["table_layers"]]
-        columns += [
-            (f"{short} {rates:g}x", (at_speed_up(rates), None, "all", f"{kind}_rate"))
-            for short, kind in (("prem.", "premature"), ("del.", "delayed"))
-        ]
-        columns += [
-            (f"{metric} {primary:g}x", (at_speed_up(primary), None, "", metric)),
-            ("at", (at_speed_up(primary), None, "", "speed_up")),
-        ]
-        table = Table(
-            box=box.SIMPLE,
-            pad_edge=False,
-            title=Text(f"{facts['task']} · {facts['model']} · {facts['rows']} samples · {protocol}"),
-        )
-        table.add_column("signal", overflow="fold")
-        for name, _ in columns:
-            table.add_column(name, justify="right")
-        for entry in record["entries"]:
-            key = (cache, entry["signal"], entry["parameters"])
-            cells = [shown(found.get((*key, *question))) for _, question in columns]
-            table.add_row(Text(entry["text"]), *cells)
-        Console().print(table)
-    typer.echo("* best, or not shown to be worse; ! unmatched, unreliable or undefined; prem., del.: exiting rates")
-
-
-def shown(row: Row | None) -> str:
-    """One cell: the value, ``*`` for the best and what is tied with it, ``!`` for a status that is not ok."""
-    if row is None or row.value != row.value:
-        return "–"
-    if row.status != "ok":
-        return f"{row.value:.2f}!"
-    return f"{row.value:.2f}{'*' if row.tied_with_best else ' '}"
+    if not run.protocols:
+        return
+    protocol = "cross-fit" if "cross-fit" in run.protocols else run.protocols[-1]
+    console = terminal_console()
+    for cache in run.caches:
+        console.print(terminal_table(summary_table(run, cache, protocol)))
+    echo(f"{LEGEND}; prem., del.: exit rates")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -49,17 +51,17 @@ def command(
     from exitbench.cli.signals_option import load
 
     registry = load(signals_dir)
-    wanted = registry.make(signal)
-    if wanted.needs_fit and fit_on is None:
-        raise InputError(f"signal {wanted.text} learns from labelled samples: name a cache with --fit-on")
+    chosen = registry.make(signal)
+    if chosen.needs_fit and fit_on is None:
+        raise InputError(f"signal {chosen.text} learns from labelled samples: name a cache with --fit-on")
     source = Cache(cache)
     calibration = None if fit_on is None else Cache(fit_on)
     if out.exists() and not force:  # after the inputs: --force would not help against a wrong name
         raise InputError(f"{out} exists already; --force overwrites it")
-    scores = score(source, wanted, fit_on=calibration)
+    scores = score(source, chosen, fit_on=calibration)
     with whole_file(out) as temporary:
         writers[out.suffix](temporary, source.ids, scores)
-    typer.echo(f"{out}: {wanted.text}, {scores.shape[0]} layers, {scores.shape[1]} samples")
+    echo(f"{out}: {chosen.text}, {scores.shape[0]} layers, {scores.shape[1]} samples")
 
 
 def _write_parquet(path: Path, ids: NDArray[np.int64], scores: NDArray[np.float64]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.ctrl_c import stopping
+from exitbench.cli.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from exitbench.benchmarks.results.status import Estimate
@@ -49,8 +50,8 @@ def command(
     from exitbench.cache import Cache
     from exitbench.cli.signals_option import load
 
-    asked_point(speed_up, max_loss)
-    found = recommend(
+    asked_point(speed_up, max_loss)  # before the cache is opened and signals are loaded
+    recommendation = recommend(
         Cache(cache),
         load(signals_dir).expand(signal),
         speed_up=speed_up,
@@ -60,28 +61,26 @@ def command(
         seed=seed,
     )
     if as_json:
-        import json
-
-        typer.echo(json.dumps(found.to_json(), indent=2))
+        echo_json(recommendation.to_json())
     else:
-        for line in lines(found):
-            typer.echo(line)
+        echo(*recommendation_lines(recommendation))
 
 
-def lines(found: Recommendation) -> list[str]:
+def recommendation_lines(recommendation: Recommendation) -> list[str]:
     """The recommendation for a reader."""
-    measure = {"accuracy": "accuracy", "f1": "F1"}[found.measure]
-    shown = [
-        f"{found.text} on {found.cache} ({found.samples} samples)",
-        f"exit when the score is {found.exits_when} {found.threshold:.17g}",
-        f"speed-up {ranged(found.speed_up, '.2f')}x",
-        f"{measure} {ranged(found.score, '.2f')}, {found.final_score:.2f} at the last layer",
-        f"loss {ranged(found.loss, '.2f')} points",
-        f"expectations by {found.protocol}, 95 % bootstrap intervals",
+    measure = {"accuracy": "accuracy", "f1": "F1"}[recommendation.measure]
+    score, final = with_interval(recommendation.score), recommendation.final_score
+    lines = [
+        f"{recommendation.text} on {recommendation.cache} ({recommendation.samples} samples)",
+        f"exit when the score is {recommendation.exits_when} {recommendation.threshold:.17g}",
+        f"speed-up {with_interval(recommendation.speed_up)}x",
+        f"{measure} {score}, {final:.2f} at the last layer",
+        f"loss {with_interval(recommendation.loss)} points",
+        f"expectations by {recommendation.protocol}, 95 % bootstrap intervals",
     ]
-    return [*shown, found.chosen] if found.chosen else shown
+    return [*lines, recommendation.chosen] if recommendation.chosen else lines
 
 
-def ranged(estimate: Estimate, form: str) -> str:
+def with_interval(estimate: Estimate) -> str:
     """A value with its interval."""
-    return f"{estimate.value:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

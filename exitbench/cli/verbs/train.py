@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 DATA, EXITS, OPTIMISATION, MACHINE = "Data", "Exits", "Optimisation", "Machine and checkpoints"
 """The groups of options on the help page."""
 
@@ -116,7 +118,7 @@ def command(
 
     def say(line: str, err: bool = True) -> None:
         if first:
-            typer.echo(line, err=err)
+            echo(line, err=err)
 
     if resume and (out / "training.json").is_file():
         say(f"{out}: already complete")

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 
 def command(
     cache: Annotated[Path, typer.Argument(help="The cache's directory.", show_default=False)],
@@ -24,7 +26,7 @@ def command(
         raise InputError(f"{cache}: expected a cache directory, found {'a file' if cache.exists() else 'nothing'}")
     problems = verify(cache)
     for problem in problems:
-        typer.echo(problem, err=True)
+        echo(problem, err=True)
     if problems:
         raise typer.Exit(1)
-    typer.echo(f"{cache}: good")
+    echo(f"{cache}: good")

@@ -61,7 +61,7 @@ def suite(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(suite, tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "out"
-    outcome = run_suite(suite, out, command="exitbench run tiny")
+    outcome = run_suite(suite, out, arguments=["exitbench", "run", "tiny"])
     assert outcome.complete
     return out
 

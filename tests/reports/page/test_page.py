@@ -163,7 +163,7 @@ def test_measures_are_defined_on_hover_and_in_the_glossary(page: Element) -> Non
 def test_provenance_names_command_commit_and_hashes(run_dir: Path, page: Element) -> None:
     record = json.loads((run_dir / "run.json").read_text())
     end = page.all(id="provenance")[0].text
-    assert to_repeat(record["command"]) in end and record["versions"]["torch"] in end
+    assert to_repeat(record["arguments"]) in end and record["versions"]["torch"] in end
     for cache in record["caches"].values():
         assert cache["manifest_sha256"] in end
 
