@@ -6,6 +6,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from exitbench.printable import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -44,14 +46,14 @@ class ProgressBar:
         if note is None:
             self._bar.update(self._task, advance=steps)
         else:
-            self._bar.update(self._task, advance=steps, note=note)
+            self._bar.update(self._task, advance=steps, note=printable(note))
 
     def print_line(self, line: str) -> None:
         """Print a line that stays, above the bar."""
         if self._bar is not None:
-            self._bar.console.print(line, highlight=False, soft_wrap=True, markup=False)
+            self._bar.console.print(printable(line), highlight=False, soft_wrap=True, markup=False)
         elif self.visible:
-            sys.stderr.write(f"{line}\n")
+            sys.stderr.write(f"{printable(line)}\n")
 
     def __enter__(self) -> Self:
         if self._bar is not None:

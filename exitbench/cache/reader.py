@@ -68,7 +68,7 @@ class Cache:
         if not self.manifest.complete:
             raise InputError(
                 f"{self.path}: incomplete: {self.manifest.rows} rows are written; run the command that was"
-                f" collecting it again to resume ({self.manifest.provenance.command or 'command not recorded'})"
+                " collecting it again to resume"
             )
         # Of a link its own name, which is what the user wrote; of "." and ".." the folder's.
         self.name = Path(os.path.abspath(self.path)).name  # noqa: PTH100 - resolve() would follow the link

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.ctrl_c import STOPPED, stopping
 from exitbench.cli.standard_streams import lenient_streams
 from exitbench.cli.terminal import echo
 from exitbench.errors import InputError, one_line
@@ -71,7 +72,7 @@ def build() -> typer.Typer:
     for verb, heading in VERBS.items():
         name = FILES.get(verb, verb.replace("-", "_"))
         module = importlib.import_module(f"exitbench.cli.verbs.{name}")
-        app.command(verb, rich_help_panel=heading)(module.command)
+        app.command(verb, rich_help_panel=heading)(stopping()(module.command))
     return app
 
 
@@ -94,6 +95,8 @@ def exit_code(words: list[str], *, debug: bool) -> int:
     """What the program ends with; an error is printed in one line, or raised with ``debug``."""
     try:
         code = build()(args=words, prog_name="exitbench", standalone_mode=False)
+    except KeyboardInterrupt:  # before the verb began
+        code = STOPPED
     except Exception as error:
         if debug:
             raise

@@ -15,9 +15,10 @@ STOPPED = 130
 
 @contextmanager
 def stopping(line: str = "stopped") -> Iterator[None]:
-    """Print ``line`` on standard error and leave with 130 when the block, or the function below it, is interrupted."""
+    """End with 130 when the block, or the function below it, is interrupted; ``line`` is printed unless it is empty."""
     try:
         yield
     except KeyboardInterrupt:
-        echo(line, err=True)
+        if line:
+            echo(line, err=True)
         raise typer.Exit(STOPPED) from None

@@ -16,7 +16,9 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure as Drawing
+from matplotlib.text import Text
 
+from exitbench.printable import printable
 from exitbench.reports.figures.catalogue import ReportFigure, figures_of
 from exitbench.reports.figures.looks import FigureSpec
 from exitbench.reports.figures.panels import draw_exits, draw_scores
@@ -79,6 +81,14 @@ def lay_out(drawing: Drawing) -> None:
     drawing.set_layout_engine(None)
 
 
+def make_printable(drawing: Drawing) -> None:
+    """Control characters in names as visible escapes: XML, and so SVG, refuses most of them."""
+    for text in drawing.findobj(Text):
+        assert isinstance(text, Text)
+        lines = text.get_text().split("\n")  # a line feed is ours: two-line labels
+        text.set_text("\n".join(map(printable, lines)))
+
+
 def render(run: FinishedRun, figure: ReportFigure) -> tuple[bytes, bytes]:
     """A figure as SVG and PNG; neither holds a date."""
     theme = sns.axes_style("ticks") | SETTINGS | {"svg.hashsalt": figure.name}
@@ -88,6 +98,7 @@ def render(run: FinishedRun, figure: ReportFigure) -> tuple[bytes, bytes]:
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         drawing = KINDS[figure.spec.kind](run, figure.spec)
         try:
+            make_printable(drawing)
             lay_out(drawing)
             drawing.savefig(svg, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
             dots = min(150.0, MOST_PIXELS / max(drawing.get_size_inches()))

@@ -6,6 +6,7 @@ from rich import box
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
+from exitbench.printable import printable
 from exitbench.reports.tables.table import Cell, Table
 
 LEGEND = "* best, or not shown to be worse; † not near the speed-up; ‡ unreliable; – undefined"
@@ -17,9 +18,11 @@ def terminal_table(table: Table) -> TerminalTable:
 
     Nothing in a name is read as markup. Where the width is short, names are folded and numbers stay whole.
     """
-    shown = TerminalTable(title=Text(table.title, style="bold"), title_justify="left", box=box.SIMPLE, pad_edge=False)
+    shown = TerminalTable(
+        title=Text(printable(table.title), style="bold"), title_justify="left", box=box.SIMPLE, pad_edge=False
+    )
     for column in table.columns:
-        heading = Text("\n".join(filter(None, (column.group, column.title))))
+        heading = Text("\n".join(map(printable, filter(None, (column.group, column.title)))))
         if column.is_label:
             shown.add_column(heading, overflow="fold", vertical="bottom")
         else:
@@ -33,4 +36,4 @@ def terminal_table(table: Table) -> TerminalTable:
 def terminal_cell(cell: Cell) -> Text:
     """A cell with its marks; the best is bold as well, where the terminal can."""
     marked = cell.best or cell.tied
-    return Text(f"{cell.text}{cell.mark}{'*' if marked else ''}", style="bold" if cell.best else "")
+    return Text(f"{printable(cell.text)}{cell.mark}{'*' if marked else ''}", style="bold" if cell.best else "")

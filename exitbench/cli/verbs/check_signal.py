@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.terminal import cell_text, terminal_console
+
 if TYPE_CHECKING:
     from exitbench.signals import ExitSignal
     from exitbench.signals.conformance import Outcome
@@ -36,11 +38,9 @@ def command(
     """
     from collections import Counter
 
-    from rich.console import Console
-
     from exitbench.signals.conformance import run_checks
 
-    console = Console()
+    console = terminal_console()
     failed = 0
     for title, subject in _subjects(signal, signals_dir or []):
         outcomes = run_checks(subject)
@@ -71,13 +71,12 @@ def _subjects(signal: str, directories: list[Path]) -> list[tuple[str, ExitSigna
 def _table(title: str, outcomes: list[Outcome]) -> object:
     """One row per check: its name, the verdict, and why."""
     from rich.table import Table
-    from rich.text import Text
 
     colours = {"pass": "green", "exception": "yellow", "fail": "bold red"}
-    table = Table(title=Text(title), title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table = Table(title=cell_text(title), title_justify="left", box=None, header_style="bold", pad_edge=False)
     for column in ("check", "result", "detail"):
         table.add_column(column, no_wrap=column != "detail", overflow="fold")
     for outcome in outcomes:
-        status = Text(outcome.status, style=colours[outcome.status])
-        table.add_row(outcome.check.replace("_", " "), status, Text(outcome.detail))
+        status = cell_text(outcome.status, style=colours[outcome.status])
+        table.add_row(outcome.check.replace("_", " "), status, cell_text(outcome.detail))
     return table

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.terminal import echo
 
 
@@ -70,7 +71,7 @@ def command(
     if tokens.cut:
         limit = network.config.max_length
         report(f"note: {tokens.cut} of {len(tokens)} texts are longer than {limit} tokens and were cut")
-    try:
+    with stopping(f"{out}: stopped; the same command goes on with it" if is_main_process else ""):
         collect(
             network,
             tokens,
@@ -85,7 +86,4 @@ def command(
             name=name,
             provenance={"command": shlex.join(["exitbench", *sys.argv[1:]]), "note": note},
         )
-    except KeyboardInterrupt:
-        report(f"{out}: stopped; the same command goes on with it")
-        raise typer.Exit(1) from None
     report(f"{out}: complete", err=False)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.terminal import echo, terminal_console
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
 
 
-@stopping()
 def command(
     context: typer.Context,
     model: Annotated[

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.terminal import echo
+
 
 def command(
     name: Annotated[str, typer.Argument(help="Its key: lower-case words joined by hyphens.", show_default=False)],
@@ -45,8 +47,8 @@ def command(
     make_directory(folder)
     for target, source in zip(targets, sources(name, year=datetime.now(UTC).year), strict=True):
         write_text(target, source)
-        typer.echo(f"wrote {target}")
-    typer.echo(f"next: exitbench test-signal {targets[0]}")
+        echo(f"wrote {target}")
+    echo(f"next: exitbench test-signal {targets[0]}")
 
 
 def importable(module: str) -> bool:

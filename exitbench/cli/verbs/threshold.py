@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.terminal import echo, echo_json
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from exitbench.benchmarks.thresholds.recommend import Recommendation
 
 
-@stopping()
 def command(
     cache: Annotated[Path, typer.Argument(help="The cache's directory.", show_default=False)],
     signal: Annotated[

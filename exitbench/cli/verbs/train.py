@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.ctrl_c import STOPPED
 from exitbench.cli.terminal import echo
 
 DATA, EXITS, OPTIMISATION, MACHINE = "Data", "Exits", "Optimisation", "Machine and checkpoints"
@@ -163,5 +164,5 @@ def command(
     result = training.run(resume)
     if not result.finished:
         say(f"stopped after step {result.steps} of {training.total_steps}; go on with --resume")
-        raise typer.Exit(1)
+        raise typer.Exit(STOPPED)
     say(f"{out}: complete", err=False)
