@@ -12,7 +12,7 @@ from exitbench.benchmarks.run.units import CompareUnit, MeasureUnit, ScoreUnit, 
 from exitbench.benchmarks.scoring.configuration import grid_text
 from exitbench.benchmarks.suites.questions import check_thresholds_exist
 from exitbench.benchmarks.suites.suite import Suite
-from exitbench.errors import InputError
+from exitbench.errors import InputError, did_you_mean
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.registry.registry import Registry
 from exitbench.workers import digest
@@ -52,11 +52,28 @@ def plan_run(suite: Suite, registry: Registry) -> Plan:
     for number, name in enumerate(names):
         if name in names[:number]:
             raise InputError(f"suite {suite.name!r} lists the same signal twice: {suite.signals[number]}")
+    check_findings(suite, [signal for signal, _ in names])
     for key in suite.questions.thresholds:
         if key != "*":
             registry.get(key)
     check_thresholds_exist(suite.questions.thresholds, plan.configurations)
     return plan
+
+
+def check_findings(suite: Suite, signals: Sequence[str]) -> None:
+    """Raise InputError for findings about a signal that is not exactly once among those of the suite."""
+    if suite.findings is None:
+        return
+    for role, names in (("subject", (suite.findings.subject,)), ("against", suite.findings.against)):
+        for name in names:
+            count = signals.count(name)
+            if count != 1:
+                problem = "is listed more than once" if count else "is not among them"
+                raise InputError(
+                    f"suite {suite.name!r}: expected findings.{role} to name one of the signals "
+                    f"{', '.join(dict.fromkeys(signals))}, found {name!r}, which {problem}."
+                    f"{did_you_mean(name, signals) if not count else ''}"
+                )
 
 
 @dataclass(frozen=True)

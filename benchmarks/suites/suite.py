@@ -48,6 +48,14 @@ class Suite:
         """The same suite with other questions, named as the fields of :class:`Questions`."""
         return dataclasses.replace(self, questions=dataclasses.replace(self.questions, **changes))
 
+    def with_signals(self, signals: tuple[str, ...]) -> Suite:
+        """The same suite over other signals; it keeps its findings where each signal they are about is there once."""
+        names = [text.partition("[")[0] for text in signals]
+        contest = self.findings
+        if contest is not None and any(names.count(name) != 1 for name in (contest.subject, *contest.against)):
+            contest = None
+        return dataclasses.replace(self, signals=signals, findings=contest)
+
     def layers_of(self, depth: int) -> tuple[int, ...]:
         """The suite's layers in a network of ``depth`` layers, ascending, without repeats.
 
@@ -106,6 +114,10 @@ def check_suite(suite: Suite) -> None:
         bare = [path.name for path in suite.caches if path not in suite.held_out]
         if bare:
             raise InputError(f"protocol held-out needs a calibration cache in [held_out] for {', '.join(bare)}")
+    if suite.findings is not None:
+        if not suite.findings.against:
+            raise InputError("findings: against must not be empty")
+        refuse_repeats("findings", (suite.findings.subject, *suite.findings.against))
     for cache, calibration in suite.held_out.items():
         if cache not in suite.caches:
             raise InputError(f"held_out names {cache.name}, which is not among the caches")

@@ -1,4 +1,4 @@
-"""What the choices around a signal change: the value of CAP's parameter, and the protocol that chooses."""
+"""What the choices around a signal change: the value of the subject's parameter, and the protocol that chooses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""CAP against energy and against entropy: what the paired tests of a run say, question by question.
+"""The subject of the findings against each of its opponents: what the paired tests of a run say, column by column.
 
-Nothing is tested again here. A duel is a row of ``pairs.parquet`` turned so that CAP comes first, and its verdict is
-that of the adjusted p-value that stands in it.
+Nothing is tested again here. A duel is a row of ``pairs.parquet``, negated where the subject comes second, and its
+verdict is that of the row's adjusted p-value.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True)
 class Duel:
-    """CAP against one other signal in one column of results.
+    """The subject against one other signal in one column of results.
 
-    ``pair`` is the row of ``pairs.parquet``, None when the two were not compared; ``sign`` is -1 when CAP is its
-    second signal. ``tests`` counts the pairs that share the column, over which p-values are adjusted.
+    ``pair`` is the row of ``pairs.parquet``, None when the two were not compared; ``sign`` is -1 when the subject is
+    its second signal. ``tests`` counts the pairs that share the column, over which p-values are adjusted.
     """
 
     place: str
@@ -50,7 +50,7 @@ class Duel:
 
     @property
     def difference(self) -> float:
-        """CAP less the other, in points; NaN when the two were not compared."""
+        """The subject less the other, in points; NaN when the two were not compared."""
         return math.nan if self.pair is None else self.sign * float(self.pair["difference"])
 
     @property
@@ -59,7 +59,7 @@ class Duel:
 
     @property
     def verdict(self) -> DuelVerdict:
-        """Whether CAP is better or worse by more than chance explains, after the adjustment for many comparisons."""
+        """Whether the subject is better or worse by more than chance explains, adjusted for many comparisons."""
         if self.pair is None or math.isnan(self.pair["p_adjusted"]):
             return "not compared"
         if self.pair["p_adjusted"] >= SIGNIFICANCE:
@@ -68,7 +68,7 @@ class Duel:
         return "better" if gain > 0 else "worse"
 
     def cell(self) -> Cell:
-        """The difference with its interval and adjusted p-value; bold where CAP is better."""
+        """The difference with its interval and adjusted p-value; bold where the subject is better."""
         if self.pair is None:
             return Cell("–", status="missing", reason="unmatched, undefined or unreliable")
         return replace(pair_cell(self.pair, pair_key(self.pair), self.sign), best=self.verdict == "better")
@@ -77,8 +77,8 @@ class Duel:
 class Duels:
     """All duels of one run under one protocol."""
 
-    def __init__(self, run: FinishedRun, protocol: str, cap: SuiteEntry, others: Sequence[SuiteEntry]) -> None:
-        self.run, self.protocol, self.cap, self.others = run, protocol, cap, tuple(others)
+    def __init__(self, run: FinishedRun, protocol: str, subject: SuiteEntry, others: Sequence[SuiteEntry]) -> None:
+        self.run, self.protocol, self.subject, self.others = run, protocol, subject, tuple(others)
 
     @cached_property
     def _columns(self) -> dict[Question, dict[tuple[Name, Name], dict[str, Any]]]:
@@ -99,9 +99,9 @@ class Duels:
         return found
 
     def duel(self, place: str, where: str, other: SuiteEntry, question: Question) -> Duel:
-        """CAP against ``other`` in one column."""
+        """The subject against ``other`` in one column."""
         column = self._columns.get(question, {})
-        first, second = (self.cap.signal, self.cap.parameters), (other.signal, other.parameters)
+        first, second = (self.subject.signal, self.subject.parameters), (other.signal, other.parameters)
         tests = sum(not math.isnan(pair["p_value"]) for pair in column.values())
         if (first, second) in column:
             return Duel(
@@ -134,7 +134,7 @@ class Duels:
         layer: int | None = None,
         decisions: str = "",
     ) -> Duel:
-        """CAP against ``other`` on one cache."""
+        """The subject against ``other`` on one cache."""
         question = (cache.name, cache.model, cache.split, point, layer, decisions, measure)
         return self.duel(place_title(self.run, cache), where, other, question)
 
@@ -180,7 +180,7 @@ def tally(duels: Iterable[Duel]) -> dict[DuelVerdict, int]:
 
 
 def tally_text(duels: Sequence[Duel]) -> str:
-    """How often CAP is better and worse, in words; comparisons that could not be made are told only if there are any.
+    """How often the subject is better and worse, in words; comparisons that could not be made only where there are any.
 
     >>> tally_text([])
     'better on 0, worse on 0 and not distinguishable on 0 of 0'
@@ -193,7 +193,7 @@ def tally_text(duels: Sequence[Duel]) -> str:
     return f"{text} ({counts['not compared']} could not be compared)" if counts["not compared"] else text
 
 
-def duel_table(duels: Sequence[Duel], cap: str, other: str, what: str) -> Table:
+def duel_table(duels: Sequence[Duel], subject: str, other: str, what: str) -> Table:
     """One row per duel: where, the difference, the verdict."""
     rows = [
         TableRow(cells=(label(one.place), label(one.where), one.cell(), label(one.verdict)), kind="other")
@@ -202,13 +202,13 @@ def duel_table(duels: Sequence[Duel], cap: str, other: str, what: str) -> Table:
     columns = (
         TableColumn("Task"),
         TableColumn("Read at"),
-        TableColumn(title=f"{cap} less {other}", measure="difference"),
+        TableColumn(title=f"{subject} less {other}", measure="difference"),
         TableColumn("Verdict"),
     )
-    question = f"Is {cap} better than {other} by more than chance explains?"
+    question = f"Is {subject} better than {other} by more than chance explains?"
     return Table(
         name="",
-        title=f"{what}: {cap} less {other}",
+        title=f"{what}: {subject} less {other}",
         question=question,
         topic="pairs",
         columns=columns,
@@ -216,8 +216,8 @@ def duel_table(duels: Sequence[Duel], cap: str, other: str, what: str) -> Table:
     )
 
 
-def tally_table(rows: Sequence[tuple[str, Sequence[Sequence[Duel]]]], cap: str, others: Sequence[str]) -> Table:
-    """How often CAP is better, worse and not distinguishable: one row per question, one group of columns per other."""
+def tally_table(rows: Sequence[tuple[str, Sequence[Sequence[Duel]]]], subject: str, others: Sequence[str]) -> Table:
+    """How often each verdict falls: one row per question, one group of columns per opponent."""
     shown = []
     for what, by_other in rows:
         counts = [str(tally(single(duels))[verdict]) for duels in by_other for verdict in VERDICTS[:3]]
@@ -229,7 +229,7 @@ def tally_table(rows: Sequence[tuple[str, Sequence[Sequence[Duel]]]], cap: str, 
         for verdict in VERDICTS[:3]
     ]
     note = "Comparisons are caches, for DIS pairs of cache and layer; averages over tasks are not counted."
-    question = f"On how many caches is {cap} better, on how many worse?"
+    question = f"On how many caches is {subject} better, on how many worse?"
     return Table(
         name="",
         title="How often",
@@ -241,7 +241,7 @@ def tally_table(rows: Sequence[tuple[str, Sequence[Sequence[Duel]]]], cap: str, 
     )
 
 
-def rates_table(rates: Sequence[tuple[Sequence[Duel], Sequence[Duel]]], cap: str, speed_up: str) -> Table:
+def rates_table(rates: Sequence[tuple[Sequence[Duel], Sequence[Duel]]], subject: str, speed_up: str) -> Table:
     """One row per cache and opponent: the differences of the premature and of the delayed rate, with their verdicts."""
     rows = [
         TableRow(
@@ -266,8 +266,8 @@ def rates_table(rates: Sequence[tuple[Sequence[Duel], Sequence[Duel]]], cap: str
         ]
     return Table(
         name="",
-        title=f"Premature and delayed exiting rates near {speed_up}: {cap} less the other",
-        question=f"Does {cap} leave less often on wrong answers, and stay less often on right ones?",
+        title=f"Premature and delayed exiting rates near {speed_up}: {subject} less the other",
+        question=f"Does {subject} leave less often on wrong answers, and stay less often on right ones?",
         topic="rates",
         columns=tuple(columns),
         rows=tuple(rows),

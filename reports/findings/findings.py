@@ -1,7 +1,8 @@
-"""The findings of a run as one Markdown page: whether CAP beats energy and entropy, and what that rests on.
+"""The findings of a run as one Markdown page: whether one signal beats some others, and what that rests on.
 
 A view like the tables: every number and every word that judges comes from ``results.parquet`` and ``pairs.parquet``.
-``docs/findings.md`` is this page for the paper suite on the committed caches (see ``fixtures/findings.py``).
+Which signals, the suite says (``[findings]``). ``docs/findings.md`` is this page for the paper suite on the committed
+caches (see ``scripts/write_findings.py``).
 """
 
 from __future__ import annotations
@@ -21,13 +22,11 @@ from exitbench.reports.findings.power import power_table, published_difference, 
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
 from exitbench.reports.run_data.provenance import place_title
-from exitbench.reports.run_data.published import score_file
+from exitbench.reports.run_data.published import published_range, score_file
 from exitbench.reports.sentences import listed
 from exitbench.reports.tables.table import Table
 from exitbench.reports.verdict.standings import leading_protocol
 
-KINDS = {"e-lang": "energy", "deebert": "entropy"}
-"""What CAP is held against: registry names, and what these signals read."""
 RATES = ("premature_rate", "delayed_rate")
 
 
@@ -41,24 +40,24 @@ class Section:
 
 
 def contestants(run: FinishedRun) -> tuple[SuiteEntry, list[SuiteEntry]] | None:
-    """CAP and the signals it is held against; None unless each of them is in the run exactly once."""
-    found = [[entry for entry in run.entries if entry.signal == name] for name in ("cap", *KINDS)]
-    if any(len(entries) != 1 for entries in found) or not run.rows:
+    """The subject and its opponents as the suite names them; None without any, or in a run without results."""
+    contest = run.suite["findings"]
+    if contest is None or not run.rows:
         return None
-    cap, *others = (entries[0] for entries in found)
-    return cap, others
+    entries = {entry.signal: entry for entry in run.entries}
+    return entries[contest["subject"]], [entries[name] for name in contest["against"]]
 
 
 def findings(run: FinishedRun, origin: str = "", more: Sequence[str] = ()) -> str | None:
-    """The page; None for a run that does not have what it is about.
+    """The page; None for a run whose suite asks for no findings.
 
     ``origin`` says how the page was made, to those who read its source; ``more`` are sentences on the networks, of
     which a run knows nothing.
     """
-    found = contestants(run)
-    if found is None:
+    contest = contestants(run)
+    if contest is None:
         return None
-    page = Findings(run, *found)
+    page = Findings(run, *contest)
     environment = Environment(
         loader=PackageLoader("exitbench.reports.findings", ""),
         autoescape=False,  # noqa: S701 - this is Markdown, and every name in it passes the filter md or a table
@@ -76,34 +75,30 @@ def findings(run: FinishedRun, origin: str = "", more: Sequence[str] = ()) -> st
 class Findings:
     """What can be said of one run, section by section."""
 
-    def __init__(self, run: FinishedRun, cap: SuiteEntry, others: Sequence[SuiteEntry]) -> None:
-        self.run, self.cap, self.others = run, cap, list(others)
+    def __init__(self, run: FinishedRun, subject: SuiteEntry, others: Sequence[SuiteEntry]) -> None:
+        self.run, self.subject, self.others = run, subject, list(others)
         self.protocol = leading_protocol(run.protocols)
         self.primary = float(run.suite["primary_speed_up"])
         self.speed_ups = list(dict.fromkeys((self.primary, *map(float, run.suite["speed_ups"]))))
         self.near = f"near {self.primary:g}×"
-        self.duels = Duels(run, self.protocol, cap, others)
+        self.duels = Duels(run, self.protocol, subject, others)
         self.orders = group_orders(run, self.protocol)
-
-    def name(self, other: SuiteEntry) -> str:
-        """An opponent with what it reads."""
-        return f"{other.title} ({KINDS[other.signal]})"
 
     def opening(self) -> list[str]:
         """The conclusions: one paragraph."""
-        run, cap, at = self.run, self.cap.title, at_speed_up(self.primary)
+        run, subject, at = self.run, self.subject.title, at_speed_up(self.primary)
         scores = [(cache, cache.measure, at, None) for cache in run.caches]
         ranks = [(cache, "dis", NOWHERE, layer) for cache in run.caches for layer in cache.table_layers]
-        by_score = [(self.name(one), self.duels.score(one, self.primary)) for one in self.others]
-        by_dis = [(self.name(one), self.duels.dis(one)) for one in self.others]
-        every = [(self.name(one), [*self.scores(self.duels, one), *self.duels.dis(one)]) for one in self.others]
+        by_score = [(one.title, self.duels.score(one, self.primary)) for one in self.others]
+        by_dis = [(one.title, self.duels.dis(one)) for one in self.others]
+        every = [(one.title, [*self.scores(self.duels, one), *self.duels.dis(one)]) for one in self.others]
         what = f"task score {self.near}"
         return [
-            text.headline_sentence(cap, every),
+            text.headline_sentence(subject, every),
             text.scope_sentence(run, self.protocol),
-            text.contest_sentence(what, "caches", cap, self.first_places(scores), by_score),
-            text.contest_sentence("DIS", "pairs of cache and layer", cap, self.first_places(ranks), by_dis),
-            text.order_sentences(self.orders, cap)[0],
+            text.contest_sentence(what, "caches", subject, self.first_places(scores), by_score),
+            text.contest_sentence("DIS", "pairs of cache and layer", subject, self.first_places(ranks), by_dis),
+            *text.order_sentences(self.orders, subject)[:1],
             *filter(None, [self.beside_paper(self.others[0], by_score[0][1])]),
             *self.parameter().sentences[:1],
             *self.protocols().sentences[:1],
@@ -112,10 +107,10 @@ class Findings:
     def first_places(
         self, questions: Sequence[tuple[CacheMetadata, str, OperatingPoint, int | None]]
     ) -> tuple[int, int, int]:
-        """In how many columns CAP has the highest value, in how many it is not shown to be worse, of how many."""
+        """In how many columns the subject is highest, in how many it is not shown to be worse, of how many."""
         best = level = total = 0
         for cache, measure, at, layer in questions:
-            row = self.run.row(cache, self.protocol, self.cap.signal, self.cap.parameters, measure, at, layer)
+            row = self.run.row(cache, self.protocol, self.subject.signal, self.subject.parameters, measure, at, layer)
             if row is not None and row.best is not None:
                 total += 1
                 best += bool(row.best)
@@ -128,83 +123,85 @@ class Findings:
         return [one for one in found if one.sentences or one.tables]
 
     def against(self) -> Section:
-        """CAP against each of the others, by score and by DIS."""
-        cap, sentences, tables = self.cap.title, [], []
+        """The subject against each of the others, by score and by DIS."""
+        subject, sentences, tables = self.subject.title, [], []
         for other in self.others:
             ranks = self.duels.dis(other)
             near = self.duels.score(other, self.primary)
             sentences += [self.beside_paper(other, near), self.beside_paper_dis(other, ranks)]
-            tables.append(duel_table(self.scores(self.duels, other), cap, self.name(other), "Task score"))
-            tables.append(duel_table(ranks, cap, self.name(other), "DIS"))
+            tables.append(duel_table(self.scores(self.duels, other), subject, other.title, "Task score"))
+            tables.append(duel_table(ranks, subject, other.title, "DIS"))
         counts = [
             (f"task score near {speed_up:g}×", [self.duels.score(other, speed_up) for other in self.others])
             for speed_up in self.speed_ups
         ]
         counts.append(("DIS", [self.duels.dis(other) for other in self.others]))
-        first = tally_table(counts, cap, [self.name(other) for other in self.others])
-        title = f"Where {cap} beats {listed(list(KINDS.values()))}, and where not"
+        first = tally_table(counts, subject, [other.title for other in self.others])
+        title = f"Where {subject} beats {listed([other.title for other in self.others])}, and where not"
         return Section(title, tuple(filter(None, sentences)), (first, *tables))
 
     def beside_paper(self, other: SuiteEntry, duels: Sequence[Duel]) -> str:
         """The paper's differences by score on the same tasks, which are for about twice the speed."""
         published, found = {}, []
         for cache, duel in zip(self.run.caches, single(duels), strict=True):
-            figure = published_difference(self.run, cache, self.cap, other)
+            figure = published_difference(self.run, cache, self.subject, other)
             if self.primary == 2 and not math.isnan(figure + duel.difference):
                 published[score_file(cache.model), self.run.task_title(cache)] = figure
                 found.append(duel.difference)
         what, units = f"By score {self.near} (published: GLUE test)", ("task", "cache")
-        return text.paper_sentence(what, self.cap.title, other.title, list(published.values()), found, units)
+        return text.paper_sentence(what, self.subject.title, other.title, list(published.values()), found, units)
 
     def beside_paper_dis(self, other: SuiteEntry, duels: Sequence[Duel]) -> str:
         """The paper's differences by DIS at the same layers of the same tasks."""
         places = [(cache, layer) for cache in self.run.caches for layer in cache.table_layers]
         published, found = {}, []
         for (cache, layer), duel in zip(places, duels, strict=True):
-            figure = published_dis_difference(self.run, cache, layer, self.cap, other)
+            figure = published_dis_difference(self.run, cache, layer, self.subject, other)
             if not math.isnan(figure + duel.difference):
                 published[self.run.task_title(cache), layer] = figure
                 found.append(duel.difference)
         what, units = "By DIS at the published layers (published: dev)", ("published figure", "comparison")
-        return text.paper_sentence(what, self.cap.title, other.title, list(published.values()), found, units)
+        return text.paper_sentence(what, self.subject.title, other.title, list(published.values()), found, units)
 
     def order(self) -> Section:
-        """The paper's order of the signals against ours."""
+        """The paper's order of the signals against ours; nothing where the paper has not the subject."""
+        sentences = text.order_sentences(self.orders, self.subject.title)
+        if not sentences:
+            return Section("", ())
         tables = []
         for group in self.orders:
             tasks, ranked = ", ".join(group.tasks), ", ".join(group.dis_tasks)
             layers = f"{ranked} ({group.dis.over} pairs of task and layer, where every signal has a DIS)"
             tables.append(order_table(group.score, f"By score {self.near}, {group.title}", tasks))
             tables.append(order_table(group.dis, f"By DIS, {group.title}", layers))
-        tables.append(agreement_table(self.run, self.protocol, self.cap))
+        tables.append(agreement_table(self.run, self.protocol, self.subject))
         rule = (
-            f"Ranks are those of point values. The order is said to appear where {self.cap.title} alone comes first "
-            f"and at least {MOST_PAIRS:.0%} of the pairs of signals stand as in the paper, and to appear in part where "
-            "one of the two holds."
+            f"Ranks are those of point values. The order is said to appear where {self.subject.title} alone comes "
+            f"first and at least {MOST_PAIRS:.0%} of the pairs of signals stand as in the paper, and to appear in part "
+            "where one of the two holds."
         )
-        return Section(
-            "The paper's order and ours", (*text.order_sentences(self.orders, self.cap.title), rule), tuple(tables)
-        )
+        return Section("The paper's order and ours", (*sentences, rule), tuple(tables))
 
     def parameter(self) -> Section:
-        """How far the parameter of CAP matters."""
-        cap, energy = self.cap, self.others[0]
-        if not cap.is_grid:
+        """How far the parameters of the subject matter, with the first opponent for comparison."""
+        subject, opponent = self.subject, self.others[0]
+        if not subject.is_grid:
             return Section("", ())
-        scores = score_spreads(self.run, cap, energy, self.protocol)
-        ranks = dis_spreads(self.run, cap, energy, self.protocol)
-        varied = " and ".join(cap.varied)
+        scores = score_spreads(self.run, subject, opponent, self.protocol)
+        ranks = dis_spreads(self.run, subject, opponent, self.protocol)
+        varied = " and ".join(subject.varied)
         sentences = [
             text.spread_sentence(scores, f"the score {self.near}", varied, "caches"),
             text.spread_sentence(ranks, "DIS", varied, "pairs of cache and layer"),
         ]
-        if cap.varied == ["alpha"]:
-            texts = [part for one in cap.values for part in one.split(",") if part.startswith("alpha=")]
-            values = [float(one.removeprefix("alpha=")) for one in texts]
-            sentences.append(text.recommended_sentence(scores, values))
+        if len(subject.varied) == 1:
+            advice = published_range(subject.title, subject.varied[0])
+            if advice is not None:
+                numbers = [float(subject.varied_text(value).partition("=")[2]) for value in subject.values]
+                sentences.append(text.recommended_sentence(scores, numbers, advice))
         tables = [
-            spread_table(self.run, cap, energy, scores, f"score {self.near} ({self.protocol})"),
-            spread_table(self.run, cap, energy, ranks, f"DIS ({self.protocol})"),
+            spread_table(self.run, subject, opponent, scores, f"score {self.near} ({self.protocol})"),
+            spread_table(self.run, subject, opponent, ranks, f"DIS ({self.protocol})"),
         ]
         return Section(f"How far {varied} matters", tuple(filter(None, sentences)), tuple(tables))
 
@@ -214,7 +211,7 @@ class Findings:
         if first == second or first not in self.run.protocols:
             return Section("", ())
         changes = protocol_changes(self.run, first, second)
-        before, after = (self.verdicts(Duels(self.run, one, self.cap, self.others)) for one in (first, second))
+        before, after = (self.verdicts(Duels(self.run, one, self.subject, self.others)) for one in (first, second))
         sentences = (
             text.change_sentence(changes, first, second, self.near),
             text.flip_sentence(first, second, before, after),
@@ -247,25 +244,25 @@ class Findings:
         speed_up = f"{float(self.run.suite['rates_speed_up']):g}×"
         both = [(self.duels.rates(other, RATES[0]), self.duels.rates(other, RATES[1])) for other in self.others]
         sentences = [
-            text.rates_sentence(self.cap.title, self.name(other), *one, speed_up)
+            text.rates_sentence(self.subject.title, other.title, *one, speed_up)
             for other, one in zip(self.others, both, strict=True)
         ]
-        table = rates_table(both, self.cap.title, speed_up)
-        return Section("Leaving too early, staying too long", tuple(sentences), (table,))
+        table = rates_table(both, self.subject.title, speed_up)
+        return Section("Exiting too early, continuing too long", tuple(sentences), (table,))
 
     def caution(self, more: Sequence[str]) -> Section:
         """What to know before believing it."""
         others = [(one, single(self.duels.score(one, self.primary))) for one in self.others]
         power = [
             text.power_sentence(
-                self.cap.title,
+                self.subject.title,
                 one.title,
                 duels,
-                [published_difference(self.run, cache, self.cap, one) for cache in self.run.caches],
+                [published_difference(self.run, cache, self.subject, one) for cache in self.run.caches],
             )
             for one, duels in others
         ]
         same = text.identical_sentences(self.run, [one for one in self.run.identical if one.protocol == self.protocol])
         seeds = "Intervals cover the choice of the rows, not another training run of the network."
         sentences = (*more, seeds, *filter(None, power), *same)
-        return Section("What to know before believing it", sentences, (power_table(self.run, self.cap, others),))
+        return Section("What to know before believing it", sentences, (power_table(self.run, self.subject, others),))

@@ -164,7 +164,10 @@ def published_part(run: FinishedRun, group: Group) -> tuple[CacheMetadata, ...]:
         cache
         for cache in group.caches
         if cache.layers == PUBLISHED_DEPTH
-        and all(published_dis("CAP", run.task_title(cache), layer) for layer in cache.table_layers)
+        and any(
+            all(published_dis(title, run.task_title(cache), layer) for layer in cache.table_layers)
+            for _, title in titles_of(run)
+        )
     )
 
 
@@ -227,29 +230,29 @@ def order_table(order: Order, title: str, tasks: str) -> Table:
     )
 
 
-def agreement_table(run: FinishedRun, protocol: str, cap: SuiteEntry) -> Table:
-    """One row per cache: the rank of CAP and how many pairs of signals stand as in the paper, by score and by DIS."""
+def agreement_table(run: FinishedRun, protocol: str, subject: SuiteEntry) -> Table:
+    """One row per cache: the subject's rank and how many pairs are ordered as in the paper, by score and by DIS."""
     rows = []
     for cache in run.caches:
         cells = []
         for order in (score_order(run, [cache], protocol), dis_order(run, [cache], protocol)):
             same, total = order.pairs()
-            here = rank_text(order.ours, cap.title)
+            here = rank_text(order.ours, subject.title)
             cells += [
                 label(f"{here} of {len(order.ours)}" if here != "–" else here),
-                label(rank_text(order.paper, cap.title)),
+                label(rank_text(order.paper, subject.title)),
                 label(f"{same} of {total}" if total else "–"),
                 label(fixed(order.tau(), 2)),
             ]
         rows.append(TableRow(cells=(label(place_title(run, cache)), *cells), kind="other"))
     columns = [TableColumn("Task")]
     for heading in ("score", "DIS"):
-        names = (f"rank of {cap.title}", "in the paper", "pairs as in the paper", "Kendall's tau")
+        names = (f"rank of {subject.title}", "in the paper", "pairs as in the paper", "Kendall's tau")
         columns += [TableColumn(title=name, group=heading, measure="rank") for name in names]
     return Table(
         name="",
         title="Task by task",
-        question=f"Does {cap.title} come first, and do the others follow in the paper's order?",
+        question=f"Does {subject.title} come first, and do the others follow in the paper's order?",
         topic="main",
         columns=tuple(columns),
         rows=tuple(rows),

@@ -31,45 +31,44 @@ def claimable(std_err: float, tests: int) -> float:
     return float(norm.ppf(1 - SIGNIFICANCE / (2 * tests)) + norm.ppf(POWER)) * std_err
 
 
-def published_difference(run: FinishedRun, cache: CacheMetadata, cap: SuiteEntry, other: SuiteEntry) -> float:
-    """CAP less another signal in the paper's main table; NaN where it has not both."""
+def published_difference(run: FinishedRun, cache: CacheMetadata, subject: SuiteEntry, other: SuiteEntry) -> float:
+    """The subject less another signal in the paper's main table; NaN where it has not both."""
     file, task = score_file(cache.model), run.task_title(cache)
-    figures = [published_score(file, entry.title, task) for entry in (cap, other)]
+    figures = [published_score(file, entry.title, task) for entry in (subject, other)]
     values = [one.value for one in figures if one is not None]
     return values[0] - values[1] if len(values) == 2 else math.nan
 
 
 def published_dis_difference(
-    run: FinishedRun, cache: CacheMetadata, layer: int, cap: SuiteEntry, other: SuiteEntry
+    run: FinishedRun, cache: CacheMetadata, layer: int, subject: SuiteEntry, other: SuiteEntry
 ) -> float:
-    """CAP less another signal in the paper's DIS table; NaN where it has not both, or at another depth."""
+    """The subject less another signal in the paper's DIS table; NaN where it has not both, or at another depth."""
     if cache.layers != PUBLISHED_DEPTH:
         return math.nan
-    figures = [published_dis(entry.title, run.task_title(cache), layer) for entry in (cap, other)]
+    figures = [published_dis(entry.title, run.task_title(cache), layer) for entry in (subject, other)]
     values = [one.value for one in figures if one is not None]
     return values[0] - values[1] if len(values) == 2 else math.nan
 
 
-def power_table(run: FinishedRun, cap: SuiteEntry, others: Sequence[tuple[SuiteEntry, Sequence[Duel]]]) -> Table:
+def power_table(run: FinishedRun, subject: SuiteEntry, others: Sequence[tuple[SuiteEntry, Sequence[Duel]]]) -> Table:
     """One row per cache: rows, and for each opponent the difference found, the one it takes, and the paper's."""
+    in_paper = any(
+        not math.isnan(published_difference(run, cache, subject, other)) for cache in run.caches for other, _ in others
+    )
     rows = []
     for number, cache in enumerate(run.caches):
         cells = [label(place_title(run, cache)), label(f"{cache.rows:,}")]
         for other, duels in others:
             duel = duels[number]
-            cells += [
-                label(signed(duel.difference, 1)),
-                label(fixed(claimable(duel.std_err, duel.tests), 1)),
-                label(signed(published_difference(run, cache, cap, other), 1)),
-            ]
+            cells += [label(signed(duel.difference, 1)), label(fixed(claimable(duel.std_err, duel.tests), 1))]
+            if in_paper:
+                cells.append(label(signed(published_difference(run, cache, subject, other), 1)))
         rows.append(TableRow(cells=tuple(cells), kind="other"))
     columns = [TableColumn("Task"), TableColumn(title="rows", measure="n")]
     for other, _ in others:
-        heading = f"{cap.title} less {other.title}"
-        columns += [
-            TableColumn(title=one, group=heading, measure="difference")
-            for one in ("found", "could be shown", "in the paper")
-        ]
+        heading = f"{subject.title} less {other.title}"
+        titles = ("found", "could be shown", *(["in the paper"] if in_paper else []))
+        columns += [TableColumn(title=title, group=heading, measure="difference") for title in titles]
     speed_up = f"{float(run.suite['primary_speed_up']):g}×"
     return Table(
         name="",
@@ -80,6 +79,7 @@ def power_table(run: FinishedRun, cap: SuiteEntry, others: Sequence[tuple[SuiteE
         rows=tuple(rows),
         notes=(
             f"Could be shown: the smallest true difference, in points, that the adjusted test claims in {POWER:.0%} of "
-            "cases, from the standard error of the difference found. – no difference or no figure in the paper.",
+            "cases, from the standard error of the difference found. – no difference"
+            f"{' or no figure in the paper' if in_paper else ''}.",
         ),
     )

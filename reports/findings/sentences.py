@@ -13,6 +13,7 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.identical import Identical
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.published import ParameterRange
 from exitbench.reports.sentences import listed, short_name
 
 Leaders = Mapping[str, tuple[str, ...]]
@@ -51,8 +52,8 @@ def scope_sentence(run: FinishedRun, protocol: str) -> str:
     )
 
 
-def headline_sentence(cap: str, duels: Sequence[tuple[str, Sequence[Duel]]]) -> str:
-    """The shortest answer: whether CAP is shown to differ from each of the others anywhere, and which way."""
+def headline_sentence(subject: str, duels: Sequence[tuple[str, Sequence[Duel]]]) -> str:
+    """The shortest answer: whether the subject is shown to differ from each of the others anywhere, and which way."""
     parts = []
     for name, found in duels:
         counts, total = tally(single(found)), len(single(found))
@@ -64,21 +65,21 @@ def headline_sentence(cap: str, duels: Sequence[tuple[str, Sequence[Duel]]]) -> 
             parts.append(f"shown to be {word} than {name} in {better or worse} of {total} comparisons, {other} in none")
         else:
             parts.append(f"not shown to differ from {name} in any of {total} comparisons")
-    return f"By task score and by DIS, {cap} is {'; it is '.join(parts)}."
+    return f"By task score and by DIS, {subject} is {'; it is '.join(parts)}."
 
 
 def contest_sentence(
-    what: str, columns: str, cap: str, places: tuple[int, int, int], duels: Sequence[tuple[str, Sequence[Duel]]]
+    what: str, columns: str, subject: str, places: tuple[int, int, int], duels: Sequence[tuple[str, Sequence[Duel]]]
 ) -> str:
-    """How often CAP comes first, and how it stands against each of the others.
+    """How often the subject comes first, and how it stands against each of the others.
 
     ``places`` counts where it has the highest value, where it is not shown to be worse, and of how many.
     """
     best, level, total = places
     against = "; ".join(f"against {name} it is {tally_text(single(found))}" for name, found in duels)
     return (
-        f"By {what}, {cap} has the highest value, alone or shared, on {best} of {total} {columns}, and is not shown to "
-        f"be worse than the best on {level}; {against}."
+        f"By {what}, {subject} has the highest value, alone or shared, on {best} of {total} {columns}, and is not "
+        f"shown to be worse than the best on {level}; {against}."
     )
 
 
@@ -92,30 +93,33 @@ def rank_words(values: Mapping[str, float], name: str) -> str:
     return f"number {place} of {len(values)}{', shared' if shared else ''}"
 
 
-def order_part(order: Order, cap: str, what: str) -> str:
+def order_part(order: Order, subject: str, what: str) -> str:
     """One order against the paper's, in words."""
     same, total = order.pairs()
     ours, paper = ({name: values[name] for name in order.shared} for values in (order.ours, order.paper))
     return (
-        f"by {what}, {cap} is {rank_words(ours, cap)} (in the paper {rank_words(paper, cap)}) and {same} of {total} "
-        f"pairs of signals stand as in the paper (Kendall's tau {fixed(order.tau(), 2)})"
+        f"by {what}, {subject} is {rank_words(ours, subject)} (in the paper {rank_words(paper, subject)}) and {same} "
+        f"of {total} pairs of signals stand as in the paper (Kendall's tau {fixed(order.tau(), 2)})"
     )
 
 
-def order_sentences(groups: Sequence[GroupOrders], cap: str) -> list[str]:
-    """Whether the paper's order of the signals appears on these networks, then one sentence per network and measure."""
+def order_sentences(groups: Sequence[GroupOrders], subject: str) -> list[str]:
+    """Whether the paper's order of the signals appears on these networks, then one sentence per network and measure.
+
+    None where the paper has no figures of the subject on these tasks.
+    """
     orders = [(group, order, what) for group in groups for order, what in ((group.score, "score"), (group.dis, "DIS"))]
-    known = [(one, order, what) for one, order, what in orders if order.appears(cap) != "cannot be looked for"]
+    known = [(one, order, what) for one, order, what in orders if order.appears(subject) != "cannot be looked for"]
     if not known:
-        return ["The paper has no figures for these tasks, so its order of the signals cannot be looked for."]
-    found = {order.appears(cap) for _, order, _ in known}
+        return []
+    found = {order.appears(subject) for _, order, _ in known}
     whole = found.pop() if len(found) == 1 else "appears in part"
     where = ", ".join(
-        f"by {what} with {short_name(group.title)} it {order.appears(cap)}" for group, order, what in known
+        f"by {what} with {short_name(group.title)} it {order.appears(subject)}" for group, order, what in known
     )
     return [
         f"The paper's order of the signals {whole} on these networks: {where}.",
-        *(f"With {short_name(group.title)}, {order_part(order, cap, what)}." for group, order, what in known),
+        *(f"With {short_name(group.title)}, {order_part(order, subject, what)}." for group, order, what in known),
     ]
 
 
@@ -125,17 +129,17 @@ def above(differences: Sequence[float]) -> int:
 
 
 def paper_sentence(
-    what: str, cap: str, other: str, published: Sequence[float], found: Sequence[float], units: tuple[str, str]
+    what: str, subject: str, other: str, published: Sequence[float], found: Sequence[float], units: tuple[str, str]
 ) -> str:
-    """The paper's differences between CAP and another signal beside ours; empty where either is missing.
+    """The paper's differences between the subject and another signal, and ours; empty where either is missing.
 
     ``units`` are what the published and what our differences are counted in.
     """
     if not published or not found:
         return ""
     return (
-        f"{what}, the paper has {cap} above {other} on {above(published)} of {counted(len(published), units[0])}, with "
-        f"differences of {span(published)} points; here the value of {cap} is higher on {above(found)} of "
+        f"{what}, the paper has {subject} above {other} on {above(published)} of {counted(len(published), units[0])}, "
+        f"with differences of {span(published)} points; here the value of {subject} is higher on {above(found)} of "
         f"{counted(len(found), units[1])}, with differences of {span(found)} points."
     )
 
@@ -154,16 +158,16 @@ def spread_sentence(spreads: Sequence[Spread], what: str, parameter: str, column
     )
 
 
-def recommended_sentence(spreads: Sequence[Spread], values: Sequence[float]) -> str:
-    """Where the best alpha lies, against the paper's advice to take it between 0.1 and 1."""
+def recommended_sentence(spreads: Sequence[Spread], values: Sequence[float], advice: ParameterRange) -> str:
+    """Where the best value of a parameter lies, against the range that its paper advises."""
     known = [one for one in spreads if one.used]
     if not known:
         return ""
     names = [str(number) for number in range(len(values))]
-    inside = sum(any(0.1 <= values[int(name)] <= 1 for name in one.best(names)) for one in known)
+    inside = sum(any(advice.low <= values[int(name)] <= advice.high for name in one.best(names)) for one in known)
     return (
-        f"The paper advises an alpha between 0.1 and 1: the highest score is reached there, alone or also there, on "
-        f"{inside} of {counted(len(known), 'cache')}."
+        f"The paper advises values of {advice.parameter} between {advice.low:g} and {advice.high:g}: the "
+        f"highest score is reached there, alone or also there, on {inside} of {counted(len(known), 'cache')}."
     )
 
 
@@ -207,8 +211,8 @@ def hands_sentence(first: str, second: str, before: Leaders, after: Leaders) -> 
     return f"Who has the highest score changes on {len(moved)} of {counted(len(before), 'cache')}{told}."
 
 
-def rates_sentence(cap: str, other: str, premature: Sequence[Duel], delayed: Sequence[Duel], speed_up: str) -> str:
-    """Whether CAP lowers both error rates, as the paper's figure shows."""
+def rates_sentence(subject: str, other: str, premature: Sequence[Duel], delayed: Sequence[Duel], speed_up: str) -> str:
+    """Whether the subject lowers both error rates, as the paper's figure shows."""
     parts = []
     for what, duels in (("premature", premature), ("delayed", delayed)):
         lower, counts = above([-duel.difference for duel in duels]), tally(duels)
@@ -216,10 +220,10 @@ def rates_sentence(cap: str, other: str, premature: Sequence[Duel], delayed: Seq
             f"the {what} rate is lower on {lower} of {counted(len(duels), 'cache')} (distinguishable: lower on "
             f"{counts['better']}, higher on {counts['worse']})"
         )
-    return f"Near {speed_up}, {cap} against {other}: {parts[0]}, {parts[1]}."
+    return f"Near {speed_up}, {subject} against {other}: {parts[0]}, {parts[1]}."
 
 
-def power_sentence(cap: str, other: str, duels: Sequence[Duel], published: Sequence[float]) -> str:
+def power_sentence(subject: str, other: str, duels: Sequence[Duel], published: Sequence[float]) -> str:
     """The differences that these rows could have shown, beside the paper's, one per duel (NaN where it has none)."""
     needed = [claimable(duel.std_err, duel.tests) for duel in duels]
     known = [value for value in needed if not math.isnan(value)]
@@ -229,8 +233,8 @@ def power_sentence(cap: str, other: str, duels: Sequence[Duel], published: Seque
     small = sum(one < two for one, two in both)
     beside = f"; the paper's own difference is smaller than that on {small} of {len(both)}" if both else ""
     return (
-        f"To be claimed four times in five, a true difference between {cap} and {other} would have to be {span(known)} "
-        f"points on these caches{beside}."
+        f"To be claimed four times in five, a true difference between {subject} and {other} would have to be "
+        f"{span(known)} points on these caches{beside}."
     )
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from exitbench.places import PUBLISHED
 
+RANGES = "parameter_ranges.csv"
 BERT, ALBERT, DIS = "glue_test_bert_base.csv", "glue_test_albert_base.csv", "dis_bert_base.csv"
 WHAT = {
     BERT: "published, BERT-base, GLUE test",
@@ -54,6 +55,27 @@ def figures(file: str) -> tuple[PublishedFigure, ...]:
                 )
             )
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class ParameterRange:
+    """The range that a signal's paper advises for one of its parameters, ends included."""
+
+    parameter: str
+    low: float
+    high: float
+
+
+def published_range(method: str, parameter: str) -> ParameterRange | None:
+    """The range that the paper advises; None where it advises none, or the fixtures are not on this machine."""
+    path = PUBLISHED / RANGES
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            if (row["method"], row["parameter"]) == (method, parameter):
+                return ParameterRange(parameter, float(row["low"]), float(row["high"]))
+    return None
 
 
 def score_file(model: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.questions import Questions
-from exitbench.benchmarks.suites.suite import Suite
+from exitbench.benchmarks.suites.suite import Contest, Suite
 from exitbench.cache import CacheWriter, synthetic_cache
 from exitbench.cache.format.manifest import Model, Task
 from exitbench.reports.figures.catalogue import figures_of
@@ -70,7 +70,8 @@ def main_run(factory: pytest.TempPathFactory) -> Path:
             synthetic_cache(folder / "base-mrpc", rows=330, layers=6, task="mrpc", model="base", seed=2, metric="f1"),
             synthetic_cache(folder / "tiny-mnli", rows=310, layers=4, classes=3, task="mnli", model="tiny", seed=3),
         ]
-        run_suite(suite(caches, ALL), folder / "run", arguments=["exitbench", "run", "my suite.toml", "--seed", "0"])
+        asked = suite(caches, ALL, findings=Contest("cap", ("e-lang", "deebert")))
+        run_suite(asked, folder / "run", arguments=["exitbench", "run", "my suite.toml", "--seed", "0"])
         for kind in ("trade-off", "dis", "rates"):
             name = next(one.name for one in figures_of(FinishedRun(folder / "run")) if one.name.startswith(kind))
             draw(folder / "run", name, folder / "run" / "figures")

@@ -70,8 +70,6 @@ def command(
     from exitbench.workers import Workers, one_thread_per_process
 
     one_thread_per_process()
-    from dataclasses import replace
-
     from exitbench.cli.signals_option import load
     from exitbench.errors import InputError
 
@@ -84,7 +82,7 @@ def command(
     changes = {name: value for name, value in options.items() if value is not None}
     suites = [suite.asking(**changes) for suite in suites_of(targets or ["paper"])]
     if signals:
-        suites = [replace(suite, signals=tuple(signals)) for suite in suites]
+        suites = [suite.with_signals(tuple(signals)) for suite in suites]
     if out is not None and len(suites) > 1:
         raise InputError(f"--out names one folder, found {len(suites)} suites to run")
     for suite in suites:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
@@ -14,7 +15,7 @@ from exitbench.reports.findings.findings import findings
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.write_views import FINDINGS, write_findings
 from tests.support.findings_runs import Change, altered, opening, page_of
-from tests.support.page_runs import HOSTILE, main_run
+from tests.support.page_runs import HOSTILE, hostile_run, main_run
 from tests.support.table_runs import small_run
 
 PAPER = ["CAP", "E-LANG", "F-PABEE", "PCEE-BERT", "PABEE", "Right-Tool", "DeeBERT"]
@@ -71,7 +72,7 @@ NEITHER = "not shown to differ from {} in any of 12 comparisons"
         (-2.0, 1.0, "better on 0, worse on 0 and not distinguishable on 3 of 3", "not distinguishable", NEITHER),
     ],
 )
-@pytest.mark.parametrize(("other", "name"), [("e-lang", "E-LANG (energy)"), ("deebert", "DeeBERT (entropy)")])
+@pytest.mark.parametrize(("other", "name"), [("e-lang", "E-LANG"), ("deebert", "DeeBERT")])
 def test_better_worse_and_not_distinguishable_are_what_the_pairs_say(
     run_dir: Path, tmp_path: Path, value: float, p_value: float, said: str, word: str, short: str, other: str, name: str
 ) -> None:
@@ -89,7 +90,7 @@ def test_better_worse_and_not_distinguishable_are_what_the_pairs_say(
 def test_a_lower_rate_is_better(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", set_difference(-3.0, 0.001, "e-lang")))
     assert (
-        "CAP against E-LANG (energy): the premature rate is lower on 3 of 3 caches (distinguishable: lower on 3, "
+        "CAP against E-LANG: the premature rate is lower on 3 of 3 caches (distinguishable: lower on 3, "
         "higher on 0), the delayed rate is lower on 3 of 3 caches (distinguishable: lower on 3, higher on 0)."
     ) in page
 
@@ -234,7 +235,7 @@ def test_names_that_try_to_be_markup_stay_names(run_dir: Path, tmp_path: Path) -
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1, block
 
 
-def test_only_a_run_with_all_three_signals_gets_findings_and_old_ones_go(
+def test_only_a_run_whose_suite_asks_for_findings_gets_them_and_old_ones_go(
     run_dir: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     both = tmp_path / "both"
@@ -263,3 +264,44 @@ def test_a_cache_that_failed_leaves_dashes(run_dir: Path, tmp_path: Path) -> Non
     assert re.search(r"CAP has the highest value, alone or shared, on \d of 2 caches", opening(page))
     assert "(1 could not be compared)" in opening(page)
     assert "| MNLI with tiny | near 2× | – | not compared |" in page
+
+
+def about(run_dir: Path, folder: Path, subject: str, *against: str) -> FinishedRun:
+    """A copy of a run whose suite asks for findings about other signals."""
+    shutil.copytree(run_dir, folder)
+    record = json.loads((folder / "run.json").read_text())
+    record["suite"]["findings"] = {"subject": subject, "against": against}
+    (folder / "run.json").write_text(json.dumps(record))
+    return FinishedRun(folder)
+
+
+def differences(page: str, first: str, second: str) -> list[float]:
+    """The differences by DIS that a page shows, first less second, NaN for a dash."""
+    table = page.split(f"### DIS: {first} less {second}")[1].split("###")[0]
+    cells = [line.split("|")[3].replace("\\", "").strip(" *") for line in table.splitlines() if " of " in line]
+    return [math.nan if cell.startswith("–") else float(cell.partition(" ")[0]) for cell in cells]
+
+
+def test_any_signal_can_be_the_subject(run_dir: Path, tmp_path: Path) -> None:
+    page = page_of(about(run_dir, tmp_path / "run", "e-lang", "cap"))
+    assert opening(page).strip().startswith("By task score and by DIS, E-LANG is ")
+    assert "## Where E-LANG beats CAP, and where not" in page
+    assert "DeeBERT less" not in page
+    turned = [-value for value in differences(page_of(FinishedRun(run_dir)), "CAP", "E-LANG")]
+    assert differences(page, "E-LANG", "CAP") == pytest.approx(turned, nan_ok=True)
+    assert len(turned) == 6
+
+
+def test_the_parameters_of_another_subject_get_no_advice_from_the_paper(run_dir: Path, tmp_path: Path) -> None:
+    page = page_of(about(run_dir, tmp_path / "run", "pcee", "pabee"))
+    assert "## How far patience matters" in page
+    assert "The paper advises" not in page
+    assert "The paper advises values of alpha between 0.1 and 1" in page_of(FinishedRun(run_dir))
+
+
+def test_findings_about_a_signal_of_ones_own_claim_nothing_of_the_paper(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    page = page_of(about(hostile_run(tmp_path_factory), tmp_path / "run", "hostile-4", "deebert"))
+    assert opening(page).strip().startswith(f"By task score and by DIS, {HOSTILE[4]} is ")
+    assert "paper" not in page

@@ -87,11 +87,11 @@ def test_the_difference_that_could_be_shown_is_claimed_four_times_in_five() -> N
 
 def test_every_number_with_a_source_is_that_of_its_row(run_dir: Path) -> None:
     run = FinishedRun(run_dir)
-    found = contestants(run)
-    assert found is not None
+    contest = contestants(run)
+    assert contest is not None
     pairs = {tuple(pair[name] for name in PAIR_KEY): pair for pair in run.pair_rows}
     seen = {"results": 0, "pairs": 0}
-    for section in Findings(run, *found).sections(()):
+    for section in Findings(run, *contest).sections(()):
         for table in section.tables:
             for number in table.numbers():
                 seen[number.source] += 1
