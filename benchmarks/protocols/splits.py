@@ -86,6 +86,16 @@ def fold_numbers(parts: tuple[Part, ...]) -> NDArray[np.int64] | None:
     return numbers
 
 
+def choice_counts(parameters: list[str]) -> dict[str, int]:
+    """In how many parts each of the parameters was chosen, the most frequent first.
+
+    >>> choice_counts(["alpha=1", "alpha=0.1", "alpha=0.1"])
+    {'alpha=0.1': 2, 'alpha=1': 1}
+    """
+    counts = {name: parameters.count(name) for name in dict.fromkeys(parameters)}
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
 def describe_choice(parameters: list[str]) -> str:
     """What was chosen in each part, in words.
 
@@ -94,7 +104,5 @@ def describe_choice(parameters: list[str]) -> str:
     """
     if len(set(parameters)) == 1:
         return f"chosen: {parameters[0]}"
-    counts = {name: parameters.count(name) for name in dict.fromkeys(parameters)}
-    ranked = sorted(counts.items(), key=lambda item: -item[1])
-    first, *others = [f"{name} in {count}" for name, count in ranked]
+    first, *others = [f"{name} in {count}" for name, count in choice_counts(parameters).items()]
     return ", ".join([f"chosen: {first} of {len(parameters)} folds", *others])

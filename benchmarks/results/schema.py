@@ -6,7 +6,7 @@ reader could doubt:
 ``signal`` and ``parameters``
     The registry name, and the parameters as text (``alpha=0.1``). A suite's entry with a grid has one
     row per value of the grid (``alpha=0.1``) *and* rows for the value that the protocol chose, whose
-    ``parameters`` are the grid itself (``alpha=0.01|0.1|1|10``); their ``reason`` says what was chosen.
+    ``parameters`` are the grid itself (``alpha=0.01|0.1|1|10``); ``chosen`` has what was chosen.
     Only the rows that stand for a suite's entry take part in best, pairs and averages.
     Bounds appear as signals ``oracle``, ``final`` and ``fixed`` (one row per ``layer``), repeated for
     each protocol so that every table has them. The bound ``random`` has empty ``parameters`` and is the
@@ -29,6 +29,9 @@ reader could doubt:
     The printed threshold; empty under cross-fit, where each fold has its own.
 ``best, tied_with_best``
     Empty where nothing is compared; ``tied_with_best`` is true for the best itself too.
+``chosen``
+    For a grid, the parameters chosen and in how many folds, as JSON: ``{"alpha=1": 3, "alpha=0.1": 2}``, the most
+    frequent first. Empty elsewhere, and for areas and averages, which are over several choices.
 
 Average over tasks: rows with an empty ``cache`` and the task ``average``, per model and split. There
 ``accuracy`` is the mean of all tasks' accuracies; where tasks differ in their metric,
@@ -76,7 +79,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "results": pa.schema(
         PLACE + SIGNAL + QUESTION
         + [("value", REAL), ("low", REAL), ("high", REAL), ("std_err", REAL), ("n", COUNT), ("threshold", REAL)]
-        + [("status", TEXT), ("reason", TEXT), ("best", FLAG), ("tied_with_best", FLAG)]
+        + [("status", TEXT), ("reason", TEXT), ("best", FLAG), ("tied_with_best", FLAG), ("chosen", TEXT)]
     ),
     # First minus second; p_against_best is Holm-adjusted within the column and empty for pairs without the best.
     "pairs": pa.schema(
@@ -136,6 +139,7 @@ class Row(NamedTuple):
     reason: str = ""
     best: bool | None = None
     tied_with_best: bool | None = None
+    chosen: str | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:

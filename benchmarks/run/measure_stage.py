@@ -6,6 +6,7 @@ value that two entries share is measured once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from exitbench.benchmarks.protocols.choice import Choice, choose
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_curves import PartCurves
 from exitbench.benchmarks.protocols.part_points import PartResult, evaluate_part
-from exitbench.benchmarks.protocols.splits import Part, describe_choice, parts_of
+from exitbench.benchmarks.protocols.splits import Part, choice_counts, describe_choice, parts_of
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
@@ -159,15 +160,16 @@ class _Measuring:
             merged = MergedParts(candidates, evaluation.parts[protocol], choice)
             chosen = [self.scored.configurations[entry.usable[int(number)]].parameters for number in choice.parts]
             reason = "; ".join(filter(None, (describe_choice(chosen), entry.note)))
-            blank = self._blank(protocol, entry.usable[0], entry.parameters, reason)
+            blank = self._blank(protocol, entry.usable[0], entry.parameters)
+            blank = blank._replace(reason=reason, chosen=json.dumps(choice_counts(chosen)))
             rows = self._measure(blank, merged, entry.usable)
             self._compare(blank, rows, merged, entry.usable, evaluation.operating_points)
 
-    def _blank(self, protocol: str, number: int, parameters: str, reason: str = "") -> Row:
+    def _blank(self, protocol: str, number: int, parameters: str) -> Row:
         """What all rows of an entry share."""
         signal = self.scored.configurations[number].signal
         key = self.scored.key_columns
-        return Row(**key, protocol=protocol, signal=signal, parameters=parameters, measure="", reason=reason)
+        return Row(**key, protocol=protocol, signal=signal, parameters=parameters, measure="")
 
     def _measure(self, blank: Row, merged: MergedParts, numbers: Sequence[int]) -> list[Measured]:
         first_exit = max(

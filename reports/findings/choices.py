@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -61,13 +62,15 @@ class Spread:
 
 
 def choice_text(entry: SuiteEntry, row: Row | None) -> str:
-    """Which values of a grid the protocol chose, as the reason of a row says it."""
-    reason = "" if row is None else row.reason
-    told = next((part for part in reason.split("; ") if part.startswith("chosen: ")), "")
-    text = told.removeprefix("chosen: ")
-    for parameters in entry.values:
-        text = text.replace(parameters, entry.varied_text(parameters))
-    return text or "–"
+    """Which values of a grid the protocol chose, and in how many folds where they differ."""
+    if row is None or row.chosen is None:
+        return "–"
+    counts: dict[str, int] = json.loads(row.chosen)
+    values = {entry.varied_text(parameters): count for parameters, count in counts.items()}
+    if len(values) == 1:
+        return next(iter(values))
+    first, *others = [f"{value} in {count}" for value, count in values.items()]
+    return ", ".join([f"{first} of {sum(values.values())} folds", *others])
 
 
 def score_spreads(run: FinishedRun, entry: SuiteEntry, beside: SuiteEntry, protocol: str) -> list[Spread]:

@@ -189,9 +189,8 @@ def cell_parts(cell: Cell) -> list[str | Number]:
 
 
 def cell_hint(cell: Cell) -> str:
-    """What hovering adds to a cell: its hint without the interval that stands in the cell anyway, and its reason."""
-    parts = [part for part in cell.hint.split("; ") if not (cell.interval and part.startswith("95% interval"))]
-    return "; ".join(filter(None, dict.fromkeys([*([cell.reason] if cell.reason not in cell.hint else []), *parts])))
+    """What hovering adds to a cell: its reason and its notes, each once."""
+    return "; ".join(filter(None, dict.fromkeys((cell.reason, *cell.notes))))
 
 
 def packed(data: Any) -> str:

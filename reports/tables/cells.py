@@ -1,4 +1,4 @@
-"""Rows of the result files as cells: digits that fit the interval, marks, and what hovering tells."""
+"""Rows of the result files as cells: digits that fit the interval, marks, and notes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,14 @@ def result_number(row: Row, digits: int | None = None) -> Number:
     return number(row.value, row.low, row.high, key=row.key, digits=digits)
 
 
-def hint_of(row: Row, *more: str) -> str:
-    """What a reader who hovers wants to know of a number."""
+def row_notes(row: Row, *more: str) -> tuple[str, ...]:
+    """What a reader who hovers wants to know of a number, besides the interval that its cell shows."""
     parts = []
-    if not math.isnan(row.low) and not math.isnan(row.high):
-        parts.append(f"95% interval {fixed(row.low, 2)} to {fixed(row.high, 2)}")
     if row.n:
         parts.append(f"{row.n} samples")
     if row.threshold is not None and not math.isnan(row.threshold):
         parts.append(f"threshold {row.threshold:.6g}")
-    return "; ".join([*parts, *filter(None, more)])
+    return (*parts, *filter(None, more))
 
 
 def cell_of(row: Row | None, text: str, numbers: tuple[Number, ...], *more: str) -> Cell:
@@ -44,7 +42,7 @@ def cell_of(row: Row | None, text: str, numbers: tuple[Number, ...], *more: str)
         tied=bool(row.tied_with_best),
         status=row.status,
         reason="" if ok else row.reason,
-        hint=hint_of(row, *more, row.reason if ok else ""),
+        notes=row_notes(row, *more, row.reason if ok else ""),
     )
 
 
@@ -57,7 +55,7 @@ def undefined_cell(row: Row | None) -> Cell:
     """A cell for a row without a value, or for no row."""
     if row is None:
         return missing("the run has no such number")
-    return Cell("–", status=row.status, reason=row.reason, hint=row.reason)
+    return Cell("–", status=row.status, reason=row.reason)
 
 
 def number_cell(row: Row | None, digits: int | None = None, suffix: str = "") -> Cell:
@@ -107,7 +105,7 @@ def pair_cell(pair: dict[str, Any], key: tuple[Any, ...], sign: int) -> Cell:
     """A paired difference with its adjusted p-value; ``sign`` is -1 when the row of the table is the second signal."""
     difference, adjusted = float(pair["difference"]), float(pair["p_adjusted"])
     if math.isnan(difference):
-        return Cell("–", status=pair["status"], reason=pair["reason"], hint=pair["reason"])
+        return Cell("–", status=pair["status"], reason=pair["reason"])
     low, high = sorted((sign * float(pair["low"]), sign * float(pair["high"])))
     one = number(sign * difference, low, high, source="pairs", key=key, column="difference")
     two = Number(adjusted, p_text(adjusted), source="pairs", key=key, column="p_adjusted")
@@ -115,9 +113,9 @@ def pair_cell(pair: dict[str, Any], key: tuple[Any, ...], sign: int) -> Cell:
     p = f"p {two.text}" if two.text.startswith("<") else f"p={two.text}"
     numbers = (one, two) if not math.isnan(adjusted) else (one,)
     won = adjusted < SIGNIFICANCE and sign * difference > 0
-    hint = f"95% interval {one.interval}; unadjusted p {p_text(float(pair['p_value']))}; {int(pair['n'])} samples"
+    notes = (f"unadjusted p {p_text(float(pair['p_value']))}", f"{int(pair['n'])} samples")
     reason = "" if pair["status"] == "ok" else pair["reason"]
-    return Cell(f"{signed} ({p})", numbers, best=won, status=pair["status"], reason=reason, hint=hint)
+    return Cell(f"{signed} ({p})", numbers, best=won, status=pair["status"], reason=reason, notes=notes)
 
 
 def published_cell(figure: PublishedFigure) -> Cell:
@@ -129,4 +127,4 @@ def published_cell(figure: PublishedFigure) -> Cell:
     if figure.speed_up is not None:
         speed = Number(figure.speed_up, fixed(figure.speed_up, 2), source="published", key=key, column="speedup")
         text, numbers = f"{text} ({speed.text}×)", [value, speed]
-    return Cell(text, tuple(numbers), status="published", hint=WHAT[figure.file])
+    return Cell(text, tuple(numbers), status="published", notes=(WHAT[figure.file],))

@@ -38,12 +38,12 @@ def count_cell(count: int | None, key: Key, column: str) -> Cell:
     if count is None:
         return missing("no derivation is known")
     one = Number(float(count), count_text(count), source="cost", key=key, column=column)
-    return Cell(one.text, (one,), status="ok", hint=f"{count}")
+    return Cell(one.text, (one,), status="ok", notes=(f"{count}",))
 
 
 def printed_cell(text: str) -> Cell:
     """The paper's own figure, as printed."""
-    return Cell(text or "–", status="published", hint="as published" if text else "")
+    return Cell(text or "–", status="published", notes=("as published",) if text else ())
 
 
 def operations_table(cost: Cost) -> Table:

@@ -108,7 +108,7 @@ def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
             worse += sign * pair["difference"] < 0
     if not total:
         return Cell("–", status="missing", reason="not compared: unmatched, undefined or unreliable")
-    return Cell(f"{better} : {worse}", best=better > 0 and worse == 0, status="ok", hint=f"of {total} comparisons")
+    return Cell(f"{better} : {worse}", best=better > 0 and worse == 0, status="ok", notes=(f"of {total} comparisons",))
 
 
 def difference_tables(run: FinishedRun) -> list[Table]:

@@ -26,8 +26,8 @@ class Cell:
 
     ``text`` is the whole cell without its interval, such as ``92.1 (1.99×)``. ``tied`` is also true for the
     best itself. ``status`` is one of ``results.vocabulary.STATUSES``, ``missing`` for a cell that the run has
-    no row for, or empty for a label; ``reason`` says why it is not ``ok``; ``hint`` is for a reader who
-    hovers: the interval in words, the chosen parameters, the threshold.
+    no row for, or empty for a label; ``reason`` says why it is not ``ok``; ``notes`` are for a reader who
+    hovers: samples, the threshold, the chosen parameters.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Cell:
     tied: bool = False
     status: str = ""
     reason: str = ""
-    hint: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def value(self) -> float | None:
@@ -149,9 +149,9 @@ TOPICS = {
 """The questions a report is sorted by, in its order."""
 
 
-def label(text: str, hint: str = "") -> Cell:
+def label(text: str, *notes: str) -> Cell:
     """A cell with a name in it."""
-    return Cell(text, hint=hint)
+    return Cell(text, notes=notes)
 
 
 def missing(reason: str) -> Cell:

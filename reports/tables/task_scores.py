@@ -65,7 +65,7 @@ def published_score_rows(run: FinishedRun, group: Group) -> list[TableRow]:
         if any(figures):
             cells = [Cell("–", status="published") if one is None else published_cell(one) for one in figures]
             if len(group.caches) > 1:
-                cells.append(Cell("–", status="published", hint="not in the published data"))
+                cells.append(Cell("–", status="published", notes=("not in the published data",)))
             found.append(TableRow(cells=(label(f"{method} ({published.WHAT[file]})"), *cells), kind="published"))
     return found
 

@@ -1,5 +1,7 @@
 """Every number of an evaluation against independent oracles: loops, scikit-learn, samples counted one by one."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -142,6 +144,7 @@ def test_every_value_of_a_grid_has_rows_and_so_has_the_choice(found):
     single = [one(rows, parameters=f"alpha={value},center=false", **at).value for value in ("0.1", "10")]
     chosen = one(rows, parameters="alpha=0.1|10,center=false", **at)
     assert chosen.value == max(single)
+    assert json.loads(chosen.chosen) == {f"alpha={('0.1', '10')[int(np.argmax(single))]},center=false": 1}
     assert chosen.reason == f"chosen: alpha={('0.1', '10')[int(np.argmax(single))]},center=false"
 
 

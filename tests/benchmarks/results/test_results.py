@@ -32,7 +32,7 @@ def row(**changes):
 
 def test_results_have_exactly_the_documented_columns():
     key = "cache, model, task, split, protocol, signal, parameters, operating_point, layer, decisions, measure"
-    values = "value, low, high, std_err, n, threshold, status, reason, best, tied_with_best"
+    values = "value, low, high, std_err, n, threshold, status, reason, best, tied_with_best, chosen"
     assert SCHEMAS["results"].names == f"{key}, {values}".split(", ")
     assert list(KEY) == key.split(", ")
 

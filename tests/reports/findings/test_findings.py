@@ -181,11 +181,11 @@ def test_the_alpha_that_was_chosen_is_named_without_what_does_not_vary(run_dir: 
         & (results["operating_point"] == "speed_up=2")
         & (results["cache"] == "tiny-mnli")
     ]
-    told = re.search(r"chosen: ([^;]+)", chosen["reason"].iloc[0])
-    assert told is not None
+    reported = re.search(r"chosen: ([^;]+)", chosen["reason"].iloc[0])
+    assert reported is not None
     section = page_of(FinishedRun(run_dir)).split("### CAP by alpha: score")[1].split("###")[0]
     line = next(line for line in section.splitlines() if line.startswith("| MNLI"))
-    assert line.endswith(f"| {told[1].replace(',center=false', '')} |")
+    assert line.endswith(f"| {reported[1].replace(',center=false', '')} |")
 
 
 def test_a_protocol_that_changes_verdicts_and_leaders_is_said_to(run_dir: Path, tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def about(run_dir: Path, folder: Path, subject: str, *against: str) -> FinishedR
 
 def differences(page: str, first: str, second: str) -> list[float]:
     """The differences by DIS that a page shows, first less second, NaN for a dash."""
-    table = page.split(f"### DIS: {first} less {second}")[1].split("###")[0]
+    table = page.split(f"### DIS: {first} less {second}")[1].split("###", maxsplit=1)[0]
     cells = [line.split("|")[3].replace("\\", "").strip(" *") for line in table.splitlines() if " of " in line]
     return [math.nan if cell.startswith("–") else float(cell.partition(" ")[0]) for cell in cells]
 
