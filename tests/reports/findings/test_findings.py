@@ -278,7 +278,7 @@ def about(run_dir: Path, folder: Path, subject: str, *against: str) -> FinishedR
 def differences(page: str, first: str, second: str) -> list[float]:
     """The differences by DIS that a page shows, first less second, NaN for a dash."""
     table = page.split(f"### DIS: {first} less {second}")[1].split("###", maxsplit=1)[0]
-    cells = [line.split("|")[3].replace("\\", "").strip(" *") for line in table.splitlines() if " of " in line]
+    cells = [line.split("|")[3].replace("\\", "").strip(" *") for line in table.splitlines() if "| layer" in line]
     return [math.nan if cell.startswith("–") else float(cell.partition(" ")[0]) for cell in cells]
 
 
