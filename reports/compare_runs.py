@@ -22,7 +22,7 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.errors import InputError
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
 
 NOISE = 1e-9
 """Numbers closer than this are the same: two ways of adding up the same samples."""
@@ -143,7 +143,7 @@ def shared_caches(a: FinishedRun, b: FinishedRun) -> list[CacheMetadata]:
     return shared
 
 
-def shared_entries(a: FinishedRun, b: FinishedRun) -> Iterator[tuple[SuiteEntry, SuiteEntry]]:
+def shared_entries(a: FinishedRun, b: FinishedRun) -> Iterator[tuple[RunEntry, RunEntry]]:
     """Entries that belong together: the same signal and parameters, else the only two left of one signal."""
     known = {(entry.signal, entry.parameters): entry for entry in b.entries}
     ours = {(entry.signal, entry.parameters) for entry in a.entries}
@@ -157,7 +157,7 @@ def shared_entries(a: FinishedRun, b: FinishedRun) -> Iterator[tuple[SuiteEntry,
             yield entry, left_b[0]
 
 
-def only_in(run: FinishedRun, other: FinishedRun, entries: set[SuiteEntry]) -> list[str]:
+def only_in(run: FinishedRun, other: FinishedRun, entries: set[RunEntry]) -> list[str]:
     """What the other run has nothing to compare with, in words."""
     found = [f"cache {cache.name}" for cache in run.caches if cache.name not in other.record["caches"]]
     found += [f"signal {entry.text}" for entry in run.entries if entry not in entries]
@@ -176,7 +176,7 @@ def paired_readings(
     b: FinishedRun,
     caches: list[CacheMetadata],
     protocols: list[str],
-    entries: list[tuple[SuiteEntry, SuiteEntry]],
+    entries: list[tuple[RunEntry, RunEntry]],
 ) -> Iterator[Paired]:
     """Every reading that both runs have samples of."""
     samples_a, samples_b = samples_by_reading(a), samples_by_reading(b)
@@ -239,8 +239,8 @@ def other_numbers(
     b: FinishedRun,
     caches: list[CacheMetadata],
     protocols: list[str],
-    first: SuiteEntry,
-    second: SuiteEntry,
+    first: RunEntry,
+    second: RunEntry,
 ) -> Iterator[Moved | None]:
     """Numbers of one entry that no samples are kept of: None for each that is the same, :class:`Moved` otherwise."""
     names = {cache.name for cache in caches}
@@ -248,7 +248,7 @@ def other_numbers(
         (one.signal, one.parameters) for one in b.entries
     }  # an area is over the costs that all signals of its own run reach
 
-    def of(run: FinishedRun, entry: SuiteEntry) -> dict[tuple[Any, ...], Row]:
+    def of(run: FinishedRun, entry: RunEntry) -> dict[tuple[Any, ...], Row]:
         return {
             (row.cache, row.protocol, row.operating_point, row.layer, row.decisions, row.measure): row
             for row in run.rows.values()

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
 from exitbench.reports.figures.style import line_style, marker, shades, shortened
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
 
 MOST_BANDS = 12
 """With more signals than this, their bands would be one dark field; the tables have the intervals."""
@@ -33,7 +33,7 @@ class FigureSpec:
 class Look:
     """How one entry is drawn."""
 
-    entry: SuiteEntry
+    entry: RunEntry
     label: str
     colour: str
     marker: str
@@ -87,7 +87,7 @@ def cache_of(run: FinishedRun, spec: FigureSpec) -> CacheMetadata:
     return next(cache for cache in run.caches if cache.name == spec.cache)
 
 
-def of_entry(frame: pd.DataFrame, entry: SuiteEntry) -> pd.DataFrame:
+def of_entry(frame: pd.DataFrame, entry: RunEntry) -> pd.DataFrame:
     """The rows of one entry."""
     return frame[(frame["signal"] == entry.signal) & (frame["parameters"] == entry.parameters)]
 

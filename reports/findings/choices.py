@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import Row
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.tables.cells import number_cell
@@ -61,7 +61,7 @@ class Spread:
         ]
 
 
-def choice_text(entry: SuiteEntry, row: Row | None) -> str:
+def choice_text(entry: RunEntry, row: Row | None) -> str:
     """Which values of a grid the protocol chose, and in how many folds where they differ."""
     if row is None or row.chosen is None:
         return "–"
@@ -73,7 +73,7 @@ def choice_text(entry: SuiteEntry, row: Row | None) -> str:
     return ", ".join([f"{first} of {sum(values.values())} folds", *others])
 
 
-def score_spreads(run: FinishedRun, entry: SuiteEntry, beside: SuiteEntry, protocol: str) -> list[Spread]:
+def score_spreads(run: FinishedRun, entry: RunEntry, beside: RunEntry, protocol: str) -> list[Spread]:
     """Task score near the primary speed-up of every value, per cache."""
     speed_up = float(run.suite["primary_speed_up"])
     return [
@@ -82,7 +82,7 @@ def score_spreads(run: FinishedRun, entry: SuiteEntry, beside: SuiteEntry, proto
     ]
 
 
-def dis_spreads(run: FinishedRun, entry: SuiteEntry, beside: SuiteEntry, protocol: str) -> list[Spread]:
+def dis_spreads(run: FinishedRun, entry: RunEntry, beside: RunEntry, protocol: str) -> list[Spread]:
     """DIS of every value, per cache and layer."""
     return [
         spread(run, cache, entry, beside, protocol, f"layer {layer} of {cache.layers}", "dis", NOWHERE, layer)
@@ -94,8 +94,8 @@ def dis_spreads(run: FinishedRun, entry: SuiteEntry, beside: SuiteEntry, protoco
 def spread(
     run: FinishedRun,
     cache: CacheMetadata,
-    entry: SuiteEntry,
-    beside: SuiteEntry,
+    entry: RunEntry,
+    beside: RunEntry,
     protocol: str,
     where: str,
     measure: str,
@@ -116,9 +116,7 @@ def spread(
     )
 
 
-def spread_table(
-    run: FinishedRun, entry: SuiteEntry, beside: SuiteEntry, spreads: Sequence[Spread], what: str
-) -> Table:
+def spread_table(run: FinishedRun, entry: RunEntry, beside: RunEntry, spreads: Sequence[Spread], what: str) -> Table:
     """One row per spread: each value with its interval, their range, a standard error, and what was chosen."""
     rows = []
     for one in spreads:
@@ -155,7 +153,7 @@ def spread_table(
 class ProtocolChange:
     """One entry near the primary speed-up: second protocol less first, on the caches that have a reading under both."""
 
-    entry: SuiteEntry
+    entry: RunEntry
     places: tuple[str, ...]
     scores: tuple[float, ...]
     speed_ups: tuple[float, ...]

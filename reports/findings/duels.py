@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.pairs import pair_key
@@ -38,7 +38,7 @@ class Duel:
 
     place: str
     where: str
-    other: SuiteEntry
+    other: RunEntry
     question: Question
     pair: dict[str, Any] | None
     sign: int = 1
@@ -77,7 +77,7 @@ class Duel:
 class Duels:
     """All duels of one run under one protocol."""
 
-    def __init__(self, run: FinishedRun, protocol: str, subject: SuiteEntry, others: Sequence[SuiteEntry]) -> None:
+    def __init__(self, run: FinishedRun, protocol: str, subject: RunEntry, others: Sequence[RunEntry]) -> None:
         self.run, self.protocol, self.subject, self.others = run, protocol, subject, tuple(others)
 
     @cached_property
@@ -98,7 +98,7 @@ class Duels:
                 found.setdefault(question, {})[names] = pair
         return found
 
-    def duel(self, place: str, where: str, other: SuiteEntry, question: Question) -> Duel:
+    def duel(self, place: str, where: str, other: RunEntry, question: Question) -> Duel:
         """The subject against ``other`` in one column."""
         column = self._columns.get(question, {})
         first, second = (self.subject.signal, self.subject.parameters), (other.signal, other.parameters)
@@ -126,7 +126,7 @@ class Duels:
     def of_cache(
         self,
         cache: CacheMetadata,
-        other: SuiteEntry,
+        other: RunEntry,
         where: str,
         *,
         measure: str,
@@ -138,7 +138,7 @@ class Duels:
         question = (cache.name, cache.model, cache.split, point, layer, decisions, measure)
         return self.duel(place_title(self.run, cache), where, other, question)
 
-    def score(self, other: SuiteEntry, speed_up: float) -> list[Duel]:
+    def score(self, other: RunEntry, speed_up: float) -> list[Duel]:
         """By task score near a speed-up: every cache, then the averages over tasks."""
         at, where = at_speed_up(speed_up), f"near {speed_up:g}×"
         found = [self.of_cache(cache, other, where, measure=cache.measure, point=at) for cache in self.run.caches]
@@ -149,7 +149,7 @@ class Duels:
                 found.append(self.duel(place, where, other, question))
         return found
 
-    def dis(self, other: SuiteEntry) -> list[Duel]:
+    def dis(self, other: RunEntry) -> list[Duel]:
         """By DIS at the suite's layers of every cache."""
         return [
             self.of_cache(cache, other, f"layer {layer} of {cache.layers}", measure="dis", layer=layer)
@@ -157,7 +157,7 @@ class Duels:
             for layer in cache.table_layers
         ]
 
-    def rates(self, other: SuiteEntry, measure: str) -> list[Duel]:
+    def rates(self, other: RunEntry, measure: str) -> list[Duel]:
         """By one of the two exit rates over all decisions, at the suite's speed-up for rates."""
         speed_up = float(self.run.suite["rates_speed_up"])
         return [

@@ -20,7 +20,7 @@ from exitbench.reports.findings.duels import Duel, Duels, duel_table, rates_tabl
 from exitbench.reports.findings.paper_order import MOST_PAIRS, agreement_table, group_orders, order_table
 from exitbench.reports.findings.power import power_table, published_difference, published_dis_difference
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.run_data.published import published_range, score_file
 from exitbench.reports.sentences import listed
@@ -39,7 +39,7 @@ class Section:
     tables: tuple[Table, ...] = ()
 
 
-def contestants(run: FinishedRun) -> tuple[SuiteEntry, list[SuiteEntry]] | None:
+def contestants(run: FinishedRun) -> tuple[RunEntry, list[RunEntry]] | None:
     """The subject and its opponents as the suite names them; None without any, or in a run without results."""
     contest = run.suite["findings"]
     if contest is None or not run.rows:
@@ -75,7 +75,7 @@ def findings(run: FinishedRun, origin: str = "", more: Sequence[str] = ()) -> st
 class Findings:
     """What can be said of one run, section by section."""
 
-    def __init__(self, run: FinishedRun, subject: SuiteEntry, others: Sequence[SuiteEntry]) -> None:
+    def __init__(self, run: FinishedRun, subject: RunEntry, others: Sequence[RunEntry]) -> None:
         self.run, self.subject, self.others = run, subject, list(others)
         self.protocol = leading_protocol(run.protocols)
         self.primary = float(run.suite["primary_speed_up"])
@@ -140,7 +140,7 @@ class Findings:
         title = f"Where {subject} beats {listed([other.title for other in self.others])}, and where not"
         return Section(title, tuple(filter(None, sentences)), (first, *tables))
 
-    def beside_paper(self, other: SuiteEntry, duels: Sequence[Duel]) -> str:
+    def beside_paper(self, other: RunEntry, duels: Sequence[Duel]) -> str:
         """The paper's differences by score on the same tasks, which are for about twice the speed."""
         published, found = {}, []
         for cache, duel in zip(self.run.caches, single(duels), strict=True):
@@ -151,7 +151,7 @@ class Findings:
         what, units = f"By score {self.near} (published: GLUE test)", ("task", "cache")
         return text.paper_sentence(what, self.subject.title, other.title, list(published.values()), found, units)
 
-    def beside_paper_dis(self, other: SuiteEntry, duels: Sequence[Duel]) -> str:
+    def beside_paper_dis(self, other: RunEntry, duels: Sequence[Duel]) -> str:
         """The paper's differences by DIS at the same layers of the same tasks."""
         places = [(cache, layer) for cache in self.run.caches for layer in cache.table_layers]
         published, found = {}, []
@@ -223,7 +223,7 @@ class Findings:
         """Every duel of the first section, under the protocol of ``duels``."""
         return [duel for other in self.others for duel in (*self.scores(duels, other), *duels.dis(other))]
 
-    def scores(self, duels: Duels, other: SuiteEntry) -> list[Duel]:
+    def scores(self, duels: Duels, other: RunEntry) -> list[Duel]:
         """The duels with one opponent by task score at every speed-up, the primary one first."""
         return [duel for speed_up in self.speed_ups for duel in duels.score(other, speed_up)]
 

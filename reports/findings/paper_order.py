@@ -15,7 +15,7 @@ from typing import Literal
 from scipy.stats import kendalltau
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group, SuiteEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group, RunEntry
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
@@ -98,14 +98,14 @@ def rank_text(values: Mapping[str, float], name: str) -> str:
     return f"={place}" if shared else str(place)
 
 
-def titles_of(run: FinishedRun) -> list[tuple[SuiteEntry, str]]:
+def titles_of(run: FinishedRun) -> list[tuple[RunEntry, str]]:
     """The entries that have a title of their own: what the published tables know a signal by."""
     titles = [entry.title for entry in run.entries]
     return [(entry, entry.title) for entry in run.entries if titles.count(entry.title) == 1]
 
 
 def score_reading(
-    run: FinishedRun, cache: CacheMetadata, protocol: str, entry: SuiteEntry, point: OperatingPoint
+    run: FinishedRun, cache: CacheMetadata, protocol: str, entry: RunEntry, point: OperatingPoint
 ) -> tuple[float, bool]:
     """The score near a speed-up, or in place of an unmatched one the value at exactly it; whether that was needed."""
     measure = cache.measure
@@ -230,7 +230,7 @@ def order_table(order: Order, title: str, tasks: str) -> Table:
     )
 
 
-def agreement_table(run: FinishedRun, protocol: str, subject: SuiteEntry) -> Table:
+def agreement_table(run: FinishedRun, protocol: str, subject: RunEntry) -> Table:
     """One row per cache: the subject's rank and how many pairs are ordered as in the paper, by score and by DIS."""
     rows = []
     for cache in run.caches:

@@ -11,7 +11,7 @@ from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 from exitbench.reports.findings.choices import signed
 from exitbench.reports.findings.duels import Duel
 from exitbench.reports.findings.paper_order import PUBLISHED_DEPTH
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, SuiteEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import place_title
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
@@ -31,7 +31,7 @@ def claimable(std_err: float, tests: int) -> float:
     return float(norm.ppf(1 - SIGNIFICANCE / (2 * tests)) + norm.ppf(POWER)) * std_err
 
 
-def published_difference(run: FinishedRun, cache: CacheMetadata, subject: SuiteEntry, other: SuiteEntry) -> float:
+def published_difference(run: FinishedRun, cache: CacheMetadata, subject: RunEntry, other: RunEntry) -> float:
     """The subject less another signal in the paper's main table; NaN where it has not both."""
     file, task = score_file(cache.model), run.task_title(cache)
     figures = [published_score(file, entry.title, task) for entry in (subject, other)]
@@ -40,7 +40,7 @@ def published_difference(run: FinishedRun, cache: CacheMetadata, subject: SuiteE
 
 
 def published_dis_difference(
-    run: FinishedRun, cache: CacheMetadata, layer: int, subject: SuiteEntry, other: SuiteEntry
+    run: FinishedRun, cache: CacheMetadata, layer: int, subject: RunEntry, other: RunEntry
 ) -> float:
     """The subject less another signal in the paper's DIS table; NaN where it has not both, or at another depth."""
     if cache.layers != PUBLISHED_DEPTH:
@@ -50,7 +50,7 @@ def published_dis_difference(
     return values[0] - values[1] if len(values) == 2 else math.nan
 
 
-def power_table(run: FinishedRun, subject: SuiteEntry, others: Sequence[tuple[SuiteEntry, Sequence[Duel]]]) -> Table:
+def power_table(run: FinishedRun, subject: RunEntry, others: Sequence[tuple[RunEntry, Sequence[Duel]]]) -> Table:
     """One row per cache: rows, and for each opponent the difference found, the one it takes, and the paper's."""
     in_paper = any(
         not math.isnan(published_difference(run, cache, subject, other)) for cache in run.caches for other, _ in others

@@ -38,7 +38,7 @@ BOUND_TITLES = {"final": "Final layer", "oracle": "Oracle", "random": "Random", 
 
 
 @dataclass(frozen=True)
-class SuiteEntry:
+class RunEntry:
     """One line of the suite's signals, as the result files call it."""
 
     signal: str
@@ -54,7 +54,7 @@ class SuiteEntry:
     def values(self) -> list[str]:
         """The parameters of each value of the grid, in the grid's order; one element without a grid.
 
-        >>> SuiteEntry("cap", "alpha=0.1|1,center=false", "CAP", "cap").values
+        >>> RunEntry("cap", "alpha=0.1|1,center=false", "CAP", "cap").values
         ['alpha=0.1,center=false', 'alpha=1,center=false']
         """
         parts = [part.partition("=") for part in self.parameters.split(",")] if self.parameters else []
@@ -70,7 +70,7 @@ class SuiteEntry:
     def varied_text(self, parameters: str) -> str:
         """One value of the grid without the parameters that do not vary.
 
-        >>> SuiteEntry("cap", "alpha=0.1|1,center=false", "CAP", "").varied_text("alpha=1,center=false")
+        >>> RunEntry("cap", "alpha=0.1|1,center=false", "CAP", "").varied_text("alpha=1,center=false")
         'alpha=1'
         """
         return ", ".join(part for part in parameters.split(",") if part.partition("=")[0] in self.varied)
@@ -130,7 +130,7 @@ class FinishedRun:
         self.record: dict[str, Any] = self.files.record
         self.suite: dict[str, Any] = self.record["suite"]
         self.entries = [
-            SuiteEntry(entry["signal"], entry["parameters"], entry["title"], entry["text"])
+            RunEntry(entry["signal"], entry["parameters"], entry["title"], entry["text"])
             for entry in self.record["entries"]
         ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
-from exitbench.reports.run_data.finished_run import FinishedRun, Group, SuiteEntry
+from exitbench.reports.run_data.finished_run import FinishedRun, Group, RunEntry
 from exitbench.reports.run_data.names import slug, table_name
 from exitbench.reports.tables.cells import dis_cell
 from exitbench.reports.tables.ranking import layer_columns, task_layers
@@ -23,13 +23,13 @@ def parameter_tables(run: FinishedRun) -> list[Table]:
     ]
 
 
-def grid_name(run: FinishedRun, entry: SuiteEntry) -> str:
+def grid_name(run: FinishedRun, entry: RunEntry) -> str:
     """The part of a file name that says which grid a table is of."""
     several = [one.signal for one in run.entries if one.is_grid].count(entry.signal) > 1
     return f"parameters-{slug(entry.text if several else entry.signal)}"
 
 
-def grid_rows(run: FinishedRun, entry: SuiteEntry, cells: dict[str, list[Cell]]) -> list[TableRow]:
+def grid_rows(run: FinishedRun, entry: RunEntry, cells: dict[str, list[Cell]]) -> list[TableRow]:
     """One row per value, then the row of what was chosen; values that the run has nothing of are left out."""
     rows = [
         TableRow(
@@ -46,7 +46,7 @@ def grid_rows(run: FinishedRun, entry: SuiteEntry, cells: dict[str, list[Cell]])
     return [*rows, TableRow(cells=(chosen, *cells[entry.parameters]), kind="signal", signal=entry.signal)]
 
 
-def grid_notes(entry: SuiteEntry, protocol: str, rows: list[TableRow]) -> tuple[str, ...]:
+def grid_notes(entry: RunEntry, protocol: str, rows: list[TableRow]) -> tuple[str, ...]:
     """What the last row is, and which values are missing."""
     notes = [f"Last row: the value chosen by the protocol ({protocol}); cells say which when hovered over."]
     out = len(entry.values) - (len(rows) - 1)
@@ -55,7 +55,7 @@ def grid_notes(entry: SuiteEntry, protocol: str, rows: list[TableRow]) -> tuple[
     return tuple(notes)
 
 
-def grid_scores(run: FinishedRun, entry: SuiteEntry, group: Group, protocol: str) -> Table:
+def grid_scores(run: FinishedRun, entry: RunEntry, group: Group, protocol: str) -> Table:
     """Score near the primary speed-up for each value of a grid."""
     speed = float(run.suite["primary_speed_up"])
     at = at_speed_up(speed)
@@ -76,7 +76,7 @@ def grid_scores(run: FinishedRun, entry: SuiteEntry, group: Group, protocol: str
     return finished(run, table)
 
 
-def grid_dis(run: FinishedRun, entry: SuiteEntry, group: Group, protocol: str) -> Table:
+def grid_dis(run: FinishedRun, entry: RunEntry, group: Group, protocol: str) -> Table:
     """DIS at the suite's layers for each value of a grid."""
     cells = {
         one: [
