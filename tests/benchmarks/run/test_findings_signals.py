@@ -10,6 +10,7 @@ from exitbench.benchmarks.suites.suite import Contest
 from exitbench.benchmarks.suites.suite_file import known_suites, load_suite
 from exitbench.cli.app import main
 from exitbench.errors import InputError
+from exitbench.signals.registry.discovery import load_registry
 
 
 @pytest.mark.parametrize(
@@ -21,14 +22,14 @@ from exitbench.errors import InputError
 )
 def test_findings_about_a_signal_that_the_suite_does_not_run_are_refused(contest: Contest, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        plan_run(replace(load_suite("smoke"), findings=contest))
+        plan_run(replace(load_suite("smoke"), findings=contest), load_registry())
 
 
 def test_findings_about_a_signal_with_two_entries_are_refused() -> None:
     suite = load_suite("smoke")
     twice = replace(suite, signals=(*suite.signals, "cap[alpha=10]"))
     with pytest.raises(InputError, match=r"findings.subject .* found 'cap', which is listed more than once"):
-        plan_run(twice)
+        plan_run(twice, load_registry())
 
 
 def test_findings_need_an_opponent_other_than_their_subject() -> None:
