@@ -4,9 +4,20 @@
 that ``import exitbench`` costs nothing.
 """
 
-from pathlib import Path
+import os
+import sys
 
-import lazy_loader
+_program = getattr(sys, "argv", [])
+if _program[:1] == ["-m"] and sys.orig_argv[-len(_program)].removeprefix("-m") in ("exitbench", "exitbench.__main__"):
+    # `python -m exitbench`: Python has put the current folder first on the search path, and that may be a stranger's
+    # cache. It goes before anything else is imported, unless exitbench itself lies there: a clone, not installed.
+    _current = os.getcwd()  # noqa: PTH109 - pathlib would be imported from there
+    if not sys.flags.safe_path and sys.path[:1] == [_current] != [os.path.dirname(os.path.dirname(__file__))]:  # noqa: PTH120
+        del sys.path[0]
+
+from pathlib import Path  # noqa: E402
+
+import lazy_loader  # noqa: E402
 
 __version__ = "0.1.0"
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +29,8 @@ from exitbench.errors import InputError, one_line
 DONE = "done.json"
 LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """Where the libraries below numpy and torch look for their number of threads."""
+SAFE_PATH = "PYTHONSAFEPATH"
+"""With this in its environment, Python does not put the current folder on a new process's search path."""
 
 
 class Unit(Protocol):
@@ -92,6 +95,33 @@ def one_thread_per_process() -> None:
         os.environ.setdefault(library, "1")
 
 
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Processes that are started inside do not import from the current folder, which may be a stranger's cache.
+
+    The search path that they are given afterwards is the one of this process.
+    """
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
+
+
+class _SafeProcess(SpawnProcess):
+    def start(self) -> None:
+        with safe_path():
+            super().start()
+
+
+class _SafeContext(SpawnContext):
+    Process = _SafeProcess
+
+
 class Workers:
     """``jobs`` processes kept over several stages, or this very process when ``jobs`` is 1.
 
@@ -121,7 +151,7 @@ class Workers:
     def start(self) -> None:
         """Let the processes import while this one does something else."""
         if self.jobs > 1:
-            self._running_pool().submit(int)  # a pool starts its processes with its first task
+            self._running_pool().submit(int)  # a pool starts a process for a task that finds none idle
 
     def run(self, units: Sequence[Unit], finished: Callable[[Unit], None]) -> list[Failure]:
         """Do all units; failures in the order of the units. ``finished`` is called after each one."""
@@ -162,6 +192,6 @@ class Workers:
     def _running_pool(self) -> ProcessPoolExecutor:
         if self._pool is None:
             one_thread_per_process()
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, context, get_ready, (self._modules,))
+            with safe_path():  # multiprocessing starts a process of its own, which keeps track of semaphores
+                self._pool = ProcessPoolExecutor(self.jobs, _SafeContext(), get_ready, (self._modules,))
         return self._pool

@@ -11,6 +11,7 @@ from .reader import Head as Head
 from .reader import head_algebra as head_algebra
 from .reader import offset_norms as offset_norms
 from .synthetic import synthetic_cache as synthetic_cache
+from .verification import unlisted_files as unlisted_files
 from .verification import verify as verify
 from .writer import CacheWarning as CacheWarning
 from .writer import CacheWriter as CacheWriter
@@ -31,5 +32,6 @@ __all__ = [
     "offset_norms",
     "read_manifest",
     "synthetic_cache",
+    "unlisted_files",
     "verify",
 ]

@@ -12,9 +12,6 @@ def cache_card(cache: Cache) -> dict[str, Any]:
     """Model, task, rows, accuracy per layer in percent, bytes on disk and provenance."""
     manifest = cache.manifest
     right = (cache.predictions() == cache.labels).mean(axis=1) * 100
-    names = [entry.file for entry in manifest.shards]
-    names += [entry.features.file for entry in manifest.shards if entry.features]
-    names += [manifest.heads.file] if manifest.heads else []
     counts = {name: int((cache.labels == k).sum()) for k, name in enumerate(manifest.task.classes)}
     return {
         "name": cache.name,
@@ -33,7 +30,7 @@ def cache_card(cache: Cache) -> dict[str, Any]:
         "features": manifest.feature_dtype,
         "heads": cache.has_heads,
         "offset_norms": "stored" if cache.stores_offset_norms else "computed" if cache.has_offset_norms else "none",
-        "bytes": sum(child(cache.path, name).stat().st_size for name in names),
+        "bytes": sum(child(cache.path, entry.file).stat().st_size for entry in manifest.files),
         "accuracy_per_layer": [round(float(value), 2) for value in right],
         "provenance": {
             "started": manifest.provenance.started,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from exitbench.cache.format.files import child, sha256
+from exitbench.cache.format.files import child, refuse_changed
+from exitbench.cache.format.manifest import MANIFEST, read_manifest
 from exitbench.cache.format.shard_buffer import FEATURE_DTYPES
 from exitbench.cache.reader import Cache
 from exitbench.errors import InputError
@@ -32,19 +33,25 @@ def verify(path: str | Path) -> list[str]:
 
 def changed_files(cache: Cache) -> Iterator[str]:
     """Files that are missing, or whose bytes are not those the manifest names."""
-    entries = [(cache.manifest.heads.file, cache.manifest.heads.sha256)] if cache.manifest.heads else []
-    for shard in cache.manifest.shards:
-        entries.append((shard.file, shard.sha256))
-        if shard.features:
-            entries.append((shard.features.file, shard.features.sha256))
-    for name, expected in entries:
+    for entry in cache.manifest.files:
         try:
-            digest = sha256(child(cache.path, name))
+            refuse_changed(child(cache.path, entry.file), entry.sha256)
         except InputError as error:
             yield str(error)
-            continue
-        if digest != expected:
-            yield f"{cache.path / name}: changed: expected sha256 {expected[:16]}..., found {digest[:16]}..."
+
+
+def unlisted_files(path: str | Path) -> list[str]:
+    """What lies in the directory of a cache and is not listed in its manifest, by name; hidden files too.
+
+    Nothing reads these files; code that came with data, or what an interrupted write left, is worth a look. Without a
+    manifest that can be read, nothing is listed and nothing is named.
+    """
+    directory = Path(path)
+    try:
+        listed = {MANIFEST, *(entry.file for entry in read_manifest(directory).files)}
+    except InputError:
+        return []
+    return sorted(item.name for item in directory.iterdir() if item.name not in listed)
 
 
 def wrong_numbers(cache: Cache) -> Iterator[str]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from exitbench.cache import Cache, compact, synthetic_cache, verify
+from exitbench.cache import Cache, compact, synthetic_cache, unlisted_files, verify
 from exitbench.errors import InputError
 
 
@@ -115,3 +115,20 @@ def test_an_empty_target_is_used(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     compact(cache, tmp_path / "target")
     assert verify(tmp_path / "target") == []
+
+
+def test_files_that_the_manifest_does_not_list_are_named_and_leave_the_cache_good(cache: Path, tmp_path: Path) -> None:
+    assert unlisted_files(cache) == []
+    for name in ("array.py", ".shard-00009.safetensors.partial", "shard-00009.safetensors"):
+        (cache / name).write_text("")
+    (cache / "folder").mkdir()
+    assert unlisted_files(cache) == [
+        ".shard-00009.safetensors.partial",
+        "array.py",
+        "folder",
+        "shard-00009.safetensors",
+    ]
+    assert verify(cache) == []
+    compact(cache, tmp_path / "small")
+    assert unlisted_files(tmp_path / "small") == []
+    assert unlisted_files(tmp_path) == []

@@ -54,3 +54,10 @@ def sha256(path: Path) -> str:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     return digest.hexdigest()
+
+
+def refuse_changed(path: Path, expected: str) -> None:
+    """An InputError unless the file's bytes have the sha256 that the manifest lists."""
+    digest = sha256(path)
+    if digest != expected:
+        raise InputError(f"{path}: changed: expected sha256 {expected[:16]}..., found {digest[:16]}...")

@@ -96,6 +96,15 @@ class Manifest:
         """The same manifest for these shards, rows counted anew."""
         return replace(self, shards=shards, rows=sum(shard.rows for shard in shards), complete=complete)
 
+    @property
+    def files(self) -> tuple[FileEntry, ...]:
+        """Every file that the manifest lists, heads first, each shard before its features."""
+        entries = [] if self.heads is None else [self.heads]
+        for shard in self.shards:
+            entries.append(FileEntry(shard.file, shard.sha256))
+            entries += [] if shard.features is None else [shard.features]
+        return tuple(entries)
+
     def to_json(self) -> str:
         """The text of ``manifest.json``: always the same bytes for the same values."""
         value = asdict(self)
@@ -220,12 +229,11 @@ def _check_sums(manifest: Manifest, path: Path) -> None:
     total = sum(shard.rows for shard in manifest.shards)
     if total != manifest.rows:
         raise InputError(f"{path}: expected the shards' rows to add up to {manifest.rows}, found {total}")
-    names = [shard.file for shard in manifest.shards]
-    names += [shard.features.file for shard in manifest.shards if shard.features]
-    names += [manifest.heads.file] if manifest.heads else []
-    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
-    if twice is not None:
-        raise InputError(f"{path}: expected every file to be listed once, found {twice} twice")
+    names: set[str] = set()
+    for entry in manifest.files:
+        if entry.file in names:
+            raise InputError(f"{path}: expected every file to be listed once, found {entry.file} twice")
+        names.add(entry.file)
     with_features = sum(shard.features is not None for shard in manifest.shards)
     expected = len(manifest.shards) if manifest.feature_dtype else 0
     if with_features != expected:

@@ -13,17 +13,20 @@ def command(
 ) -> None:
     """Check every hash, shape and number of a cache, and that its features give its logits.
 
-    Ends with 0 for a good cache and with 1 for a defective one, one line per defect.
+    Ends with 0 for a good cache and with 1 for a defective one, one line per defect. Files that the manifest does not
+    list are named as a warning: nothing reads them.
 
     **Example**
 
     `exitbench verify fixtures/caches/mpnet-base-sst2-dev`
     """
-    from exitbench.cache import verify
+    from exitbench.cache import unlisted_files, verify
     from exitbench.errors import InputError
 
     if not cache.is_dir():
         raise InputError(f"{cache}: expected a cache directory, found {'a file' if cache.exists() else 'nothing'}")
+    for name in unlisted_files(cache):
+        typer.echo(f"warning: {cache}: {name!r} is not listed in the manifest", err=True)
     problems = verify(cache)
     for problem in problems:
         echo(problem, err=True)
