@@ -126,6 +126,11 @@ def cache(tmp_path: Path) -> Path:
 def test_verify_says_good_or_names_the_defect(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("verify", str(cache)) == 0
     assert capsys.readouterr().out == f"{cache}: good\n"
+    (cache / "array.py").touch()
+    assert run("verify", str(cache)) == 0
+    streams = capsys.readouterr()
+    assert streams.out == f"{cache}: good\n"
+    assert streams.err == f"warning: {cache}: 'array.py' is not listed in the manifest\n"
     shard = cache / "shard-00000.safetensors"
     shard.write_bytes(shard.read_bytes()[:-4] + b"\0\0\0\0")
     assert run("verify", str(cache)) == 1

@@ -26,7 +26,7 @@ def command(
     if not cache.is_dir():
         raise InputError(f"{cache}: expected a cache directory, found {'a file' if cache.exists() else 'nothing'}")
     for name in unlisted_files(cache):
-        typer.echo(f"warning: {cache}: {name!r} is not listed in the manifest", err=True)
+        echo(f"warning: {cache}: {name!r} is not listed in the manifest", err=True)
     problems = verify(cache)
     for problem in problems:
         echo(problem, err=True)
