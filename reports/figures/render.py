@@ -19,7 +19,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.text import Text
 
 from exitbench.printable import printable
-from exitbench.reports.figures.catalogue import ReportFigure, figures_of
+from exitbench.reports.figures.catalogue import ReportFigure
 from exitbench.reports.figures.looks import FigureSpec
 from exitbench.reports.figures.panels import draw_exits, draw_scores
 from exitbench.reports.figures.ranking import draw_dis, draw_rates, draw_risk
@@ -46,22 +46,17 @@ QUICK = 3
 
 
 @lru_cache(maxsize=1)
-def opened(path: Path, stamp: int) -> tuple[FinishedRun, dict[str, ReportFigure]]:
-    """A run with its figures by name, kept for the next one of the same process.
-
-    ``stamp`` tells one run in a folder from the next.
-    """
-    run = FinishedRun(path)
-    return run, {figure.name: figure for figure in figures_of(run)}
+def run_of(path: Path, stamp: int) -> FinishedRun:
+    """A run, kept for the next figure of the same process; ``stamp`` tells one run in a folder from the next."""
+    return FinishedRun(path)
 
 
-def draw(run_dir: Path, name: str, folder: Path) -> None:
-    """Draw one figure of :func:`figures_of` into ``folder`` as ``<name>.svg`` and ``<name>.png``, a unit's scratch."""
-    run, figures = opened(run_dir, (run_dir / "run.json").stat().st_mtime_ns)
-    svg, png = render(run, figures[name])
+def draw(run_dir: Path, figure: ReportFigure, folder: Path) -> None:
+    """Draw a figure of a run into ``folder`` as ``<name>.svg`` and ``<name>.png``, a unit's scratch."""
+    svg, png = render(run_of(run_dir, (run_dir / "run.json").stat().st_mtime_ns), figure)
     folder.mkdir(parents=True, exist_ok=True)
     for ending, content in (("svg", svg), ("png", png)):
-        (folder / f"{name}.{ending}").write_bytes(content)
+        (folder / f"{figure.name}.{ending}").write_bytes(content)
 
 
 def lay_out(drawing: Drawing) -> None:

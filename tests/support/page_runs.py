@@ -73,8 +73,9 @@ def main_run(factory: pytest.TempPathFactory) -> Path:
         asked = suite(caches, ALL, findings=Contest("cap", ("e-lang", "deebert")))
         run_suite(asked, folder / "run", arguments=["exitbench", "run", "my suite.toml", "--seed", "0"])
         for kind in ("trade-off", "dis", "rates"):
-            name = next(one.name for one in figures_of(FinishedRun(folder / "run")) if one.name.startswith(kind))
-            draw(folder / "run", name, folder / "run" / "figures")
+            figures = figures_of(FinishedRun(folder / "run"))
+            figure = next(figure for figure in figures if figure.name.startswith(kind))
+            draw(folder / "run", figure, folder / "run" / "figures")
         write_page([folder / "run"], folder / "run" / "report.html")
 
     return once(factory, "main", build) / "run"
@@ -135,8 +136,8 @@ def hostile_run(factory: pytest.TempPathFactory) -> Path:
         names = [f"hostile-{number}" for number in range(len(HOSTILE))]
         chosen = suite([folder / "hostile"], ["deebert", *names], name="<i>suite", protocols=("in-sample",))
         run_suite(chosen, folder / "run", directories=[folder / "signals"], arguments=["exitbench", "run", HOSTILE[5]])
-        for one in figures_of(FinishedRun(folder / "run"))[:1]:
-            draw(folder / "run", one.name, folder / "run" / "figures")
+        for figure in figures_of(FinishedRun(folder / "run"))[:1]:
+            draw(folder / "run", figure, folder / "run" / "figures")
         write_page([folder / "run"], folder / "run" / "report.html")
 
     return once(factory, "hostile", build) / "run"

@@ -14,7 +14,8 @@ import pytest
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.cache import synthetic_cache
 from exitbench.errors import InputError
-from exitbench.reports.page.page import cell_parts, to_repeat, write_page
+from exitbench.reports.page.page import to_repeat, write_page
+from exitbench.reports.page.run_view import cell_parts
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.tables.all_tables import tables_of
