@@ -78,7 +78,7 @@ def write_cost(directory: Path, cost: Cost) -> list[Path]:
 
 
 def read_cost(directory: Path) -> Cost | None:
-    """The cost that :func:`write_cost` left in a directory; ``None`` where there is no ``cost.json``."""
+    """The cost that :func:`write_cost` wrote to a directory; ``None`` where there is no ``cost.json``."""
     path = directory / COST_FILE
     if not path.exists():
         return None

@@ -3,8 +3,8 @@
 A decision is one (sample, internal layer) pair: exit or continue. *Premature*: of the decisions on a wrong early
 prediction, the share that exits. *Delayed*: of those on a right one, the share that continues.
 
-``all`` asks the rule at every internal layer with the raw score, whether or not the sample is still there.
-``reached`` asks only up to the layer at which the sample leaves. Either way all M - 1 internal layers count: at a
+``all`` applies the rule at every internal layer to the raw score, whether or not the sample is still there.
+``reached`` applies it only up to the layer at which the sample exits. Either way all M - 1 internal layers count: at a
 layer that may not exit yet (or has no score) the rule's answer is "continue".
 """
 
@@ -81,14 +81,14 @@ def rates_at_threshold(
     check_decisions(decisions)
     right = outcomes.correct[:-1]
     exits = scores.passes(threshold)
-    asked = np.ones_like(exits)
+    counted = np.ones_like(exits)
     if decisions == "reached":
-        asked[1:] = ~np.logical_or.accumulate(exits, axis=0)[:-1]
+        counted[1:] = ~np.logical_or.accumulate(exits, axis=0)[:-1]
     return RateTally(
-        (exits & asked & ~right).sum(axis=1),
-        (asked & ~right).sum(axis=1),
-        (~exits & asked & right).sum(axis=1),
-        (asked & right).sum(axis=1),
+        (exits & counted & ~right).sum(axis=1),
+        (counted & ~right).sum(axis=1),
+        (~exits & counted & right).sum(axis=1),
+        (counted & right).sum(axis=1),
     )
 
 
@@ -104,13 +104,13 @@ def rates_everywhere(curve: Curve, decisions: Decisions = "all") -> RateTally:
 def _everywhere_all(curve: Curve) -> RateTally:
     scores, right = curve.scores, curve.outcomes.correct[:-1]
     may_exit = right[scores.first_exit_layer - 1 :]
-    bars = curve.thresholds * scores.sign
+    certainty_thresholds = curve.thresholds * scores.sign
     side: Literal["left", "right"] = "right" if scores.strict else "left"
     exits = []
     for kind in (~may_exit, may_exit):
         ranked = scores.permitted[kind]
         ranked.sort()
-        exits.append(len(ranked) - np.searchsorted(ranked, bars, side=side))
+        exits.append(len(ranked) - np.searchsorted(ranked, certainty_thresholds, side=side))
     rights = int(right.sum())
     return RateTally(
         exits[0], np.full(curve.points, right.size - rights), rights - exits[1], np.full(curve.points, rights)
@@ -118,22 +118,22 @@ def _everywhere_all(curve: Curve) -> RateTally:
 
 
 def _everywhere_reached(curve: Curve) -> RateTally:
-    """A sample leaving at layer e has been asked at layers 1..min(e, M-1), and has exited once if e < M."""
+    """A sample that exits at layer e had a decision at layers 1..min(e, M-1), and exited early once if e < M."""
     events, right = curve.events, curve.outcomes.correct
     depth, samples = right.shape
-    asked_right = np.zeros((depth + 1, samples), dtype=np.int64)
-    np.cumsum(right[:-1], axis=0, out=asked_right[1:-1])
-    asked_right[-1] = asked_right[-2]
-    asked = np.minimum(np.arange(depth + 1), depth - 1)[:, None]
+    right_decisions = np.zeros((depth + 1, samples), dtype=np.int64)
+    np.cumsum(right[:-1], axis=0, out=right_decisions[1:-1])
+    right_decisions[-1] = right_decisions[-2]
+    decisions = np.minimum(np.arange(depth + 1), depth - 1)[:, None]
     exits_right = np.zeros((depth + 1, samples), dtype=np.int64)
     exits_right[1:-1] = right[:-1]
     exits_wrong = np.zeros((depth + 1, samples), dtype=np.int64)
     exits_wrong[1:-1] = ~right[:-1]
 
-    def running(worth: NDArray[np.int64]) -> NDArray[np.int64]:
-        change = worth[events.earlier, events.samples] - worth[events.later, events.samples]
-        sums = worth[-1].sum() + np.concatenate([[0], np.cumsum(change)])
+    def running(quantity: NDArray[np.int64]) -> NDArray[np.int64]:
+        change = quantity[events.earlier, events.samples] - quantity[events.later, events.samples]
+        sums = quantity[-1].sum() + np.concatenate([[0], np.cumsum(change)])
         return np.asarray(sums[events.ends], dtype=np.int64)
 
-    rights = running(asked_right)
-    return RateTally(running(exits_wrong), running(asked - asked_right), rights - running(exits_right), rights)
+    rights = running(right_decisions)
+    return RateTally(running(exits_wrong), running(decisions - right_decisions), rights - running(exits_right), rights)

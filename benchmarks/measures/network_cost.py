@@ -1,8 +1,8 @@
 """What a multi-exit network costs on paper: operations and parameters, from its shape alone.
 
-The published convention counts a linear map as ``2 in out`` per token and a layer norm as 8 per element, and leaves
-out attention's two products; the second convention adds them. Beside the published CAP, which multiplies by a
-projector of N x N, stand this suite's own NSP and CAP, which need the offset norm and a C x C matrix.
+The published convention counts a linear map as ``2 in out`` per token and a layer norm as 8 per element, and omits
+attention's two products; the second convention adds them. The table has the published CAP, which multiplies by a
+projector of N x N, and this suite's NSP and CAP, which need the offset norm and a C x C matrix.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Shape:
 class Operations:
     """The operations of one module, with C classes.
 
-    ``published_convention`` is ``None`` where no derivation is known; ``published`` is the paper's printed figure,
+    ``published_convention`` is ``None`` where the paper derives none; ``published`` is the paper's printed figure,
     empty where it has none for this shape.
     """
 
@@ -120,7 +120,7 @@ def operations(shape: Shape, classes: Iterable[int]) -> list[Operations]:
 
 
 def _operations(shape: Shape, C: int) -> Iterator[Operations]:
-    known = published_operations() if (shape.width, shape.intermediate, shape.length) == (768, 3072, 128) else {}
+    printed = published_operations() if (shape.width, shape.intermediate, shape.length) == (768, 3072, 128) else {}
     counted: tuple[tuple[str, Per, int | None, int | None], ...] = (
         ("embedding", "sample", embedding(shape), embedding(shape)),
         ("encoder", "sample, layer", encoder_block(shape), encoder_block(shape, attention=True)),
@@ -134,11 +134,11 @@ def _operations(shape: Shape, C: int) -> Iterator[Operations]:
         ("network", "sample", network_total(shape, C), network_total(shape, C, attention=True)),
     )
     for module, per, plain, attention in counted:
-        yield Operations(module, C, per, plain, attention, known.get((module, C), ""))
+        yield Operations(module, C, per, plain, attention, printed.get((module, C), ""))
 
 
 def encoder_parameters(shape: Shape) -> int:
-    """BERT's own: embeddings with their layer norm, the blocks, and the one pooler of the plain network.
+    """The parameters of BERT itself: embeddings with their layer norm, the blocks, and the plain network's pooler.
 
     >>> encoder_parameters(Shape())
     109482240
@@ -166,15 +166,15 @@ def extra_heads(shape: Shape, classes: int) -> int:
 def parameters(shape: Shape, classes: Iterable[int]) -> list[Parameters]:
     """The table of parameters of a BERT of this shape: the plain network, and what exits add.
 
-    Heads are counted as published; poolers stand beside them, for either way of having them.
+    Heads are counted as published; poolers have rows of their own, shared and per layer.
     """
     base = (shape.layers, shape.width, shape.intermediate) == (12, 768, 3072)
-    known = published_parameters() if base else {}
+    printed = published_parameters() if base else {}
     rows = []
     for C in classes:
         rows += [
-            Parameters("encoder", C, encoder_parameters(shape), known.get(("BERT-base", C), "")),
-            Parameters("extra_heads", C, extra_heads(shape, C), known.get(("CAP extra", C), "")),
+            Parameters("encoder", C, encoder_parameters(shape), printed.get(("BERT-base", C), "")),
+            Parameters("extra_heads", C, extra_heads(shape, C), printed.get(("CAP extra", C), "")),
             Parameters("extra_poolers_shared", C, 0),
             Parameters("extra_poolers_per_layer", C, (shape.layers - 1) * pooler_parameters(shape)),
         ]
@@ -184,10 +184,10 @@ def parameters(shape: Shape, classes: Iterable[int]) -> list[Parameters]:
 def counted_parameters(shape: Shape, classes: int, counts: Mapping[str, int]) -> list[Parameters]:
     """The table for a real network, whose ``counts`` say what its weights hold: encoder, heads, poolers (all layers).
 
-    The extra heads stand first, in the published way of counting.
+    The extra heads come first, in the published way of counting.
     """
-    known = published_parameters() if (shape.layers, shape.width) == (12, 768) else {}
-    extra = Parameters("extra_heads", classes, extra_heads(shape, classes), known.get(("CAP extra", classes), ""))
+    printed = published_parameters() if (shape.layers, shape.width) == (12, 768) else {}
+    extra = Parameters("extra_heads", classes, extra_heads(shape, classes), printed.get(("CAP extra", classes), ""))
     return [extra, *(Parameters(f"counted_{part}", classes, number) for part, number in counts.items())]
 
 

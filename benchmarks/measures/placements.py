@@ -1,4 +1,4 @@
-"""Who stands above whom: one sort of one layer's certainties, and everything a ranking measure needs from it.
+"""DeLong placements: one sort of one layer's certainties, and everything a ranking measure needs from it.
 
 A sample is *hard* when its early prediction is wrong, *easy* when it is right. For each sample its placement is
 counted among the samples of the other kind: how many pairs it is in the right order with (the easy one more certain),
@@ -19,7 +19,7 @@ Moments = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class KindPlacements:
     """The placements of one kind of sample, bottom up: ``doubled`` is twice the pairs in order plus the ties.
 
     ``tied`` are the ties and ``count`` how many samples share the entry; both ``None`` where no sample is tied at all.
@@ -49,8 +49,8 @@ class Placements:
     order: NDArray[np.intp]
     easy_ranked: NDArray[np.bool_]
     sizes: NDArray[np.int64] | None
-    hard: Standing
-    easy: Standing
+    hard: KindPlacements
+    easy: KindPlacements
     risk_area: float
 
     @property
@@ -63,16 +63,16 @@ class Placements:
     def won(self, *, strict: bool) -> NDArray[np.int64]:
         """Twice the pairs each sample wins, in the order of the samples, [samples]."""
         ranked = np.empty(len(self.order), dtype=np.int64)
-        for kind, mine in ((self.hard, ~self.easy_ranked), (self.easy, self.easy_ranked)):
+        for kind, of_kind in ((self.hard, ~self.easy_ranked), (self.easy, self.easy_ranked)):
             won = kind.doubled - kind.tied if strict and kind.tied is not None else kind.doubled
-            ranked[mine] = won if self.sizes is None else np.repeat(won, self.sizes)[mine]
-        found = np.empty_like(ranked)
-        found[self.order] = ranked
-        return found
+            ranked[of_kind] = won if self.sizes is None else np.repeat(won, self.sizes)[of_kind]
+        by_sample = np.empty_like(ranked)
+        by_sample[self.order] = ranked
+        return by_sample
 
 
 def placements(certainty: NDArray[np.float64], right: NDArray[np.bool_]) -> Placements:
-    """Place every sample among those of the other kind, by one sort of ``certainty`` [samples]."""
+    """The placement of every sample among those of the other kind, by one sort of ``certainty`` [samples]."""
     order = np.argsort(certainty)
     ranked, easy = certainty[order], right[order]
     size = len(order)
@@ -80,17 +80,17 @@ def placements(certainty: NDArray[np.float64], right: NDArray[np.bool_]) -> Plac
     new = ranked[1:] != ranked[:-1]
     if new.all():
         hard_at, easy_at = np.flatnonzero(~easy), np.flatnonzero(easy)
-        # Below position p stand p samples; those of one's own kind are known by counting along.
-        hard = Standing(2 * (len(easy_at) - hard_at + np.arange(len(hard_at))))
+        # Below position p are p samples; how many of them are of the same kind is its rank within the kind.
+        hard = KindPlacements(2 * (len(easy_at) - hard_at + np.arange(len(hard_at))))
         # The hard sample at position p is among the k most certain from k = size - p on.
         area = len(hard_at) * harmonic[size] - harmonic[size - 1 - hard_at].sum()
-        return Placements(order, easy, None, hard, Standing(2 * (easy_at - np.arange(len(easy_at)))), float(area))
+        return Placements(order, easy, None, hard, KindPlacements(2 * (easy_at - np.arange(len(easy_at)))), float(area))
     bounds = np.concatenate([[0], np.flatnonzero(new) + 1, [size]])
     easy_until = np.concatenate([[0], np.cumsum(easy)])[bounds]
     sizes, easy_here = np.diff(bounds), np.diff(easy_until)
     hard_here = sizes - easy_here
-    hard = Standing(2 * (easy_until[-1] - easy_until[1:]) + easy_here, easy_here, hard_here)
-    easies = Standing(2 * (bounds[:-1] - easy_until[:-1]) + hard_here, hard_here, easy_here)
+    hard = KindPlacements(2 * (easy_until[-1] - easy_until[1:]) + easy_here, easy_here, hard_here)
+    easies = KindPlacements(2 * (bounds[:-1] - easy_until[:-1]) + hard_here, hard_here, easy_here)
     area = _tied_risk_area(size - bounds[1:], sizes, hard_here, harmonic)
     return Placements(order, easy, sizes, hard, easies, area)
 

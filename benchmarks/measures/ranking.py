@@ -31,7 +31,7 @@ class Ranking:
     """One signal's ranking at each layer: ``certainty`` [layers, samples], ``right`` [layers, samples].
 
     ``folds`` [samples] restricts pairs to one fold. A layer without scores is a row of NaN. Every result is [layers],
-    NaN where it is undefined; each layer (and fold) is sorted once, whatever is asked.
+    NaN where it is undefined; each layer (and fold) is sorted once, however many results are read.
     """
 
     certainty: NDArray[np.float64]
@@ -72,7 +72,7 @@ class Ranking:
     def _parts(self) -> list[NDArray[np.intp] | slice]:
         if self.folds is None:
             return [slice(None)]
-        return [np.flatnonzero(self.folds == fold) for fold in np.unique(self.folds)]
+        return [np.flatnonzero(self.folds == fold) for fold in np.flatnonzero(np.bincount(self.folds))]
 
     @cached_property
     def _placed(self) -> list[list[Placements]]:
@@ -86,9 +86,7 @@ class Ranking:
 
     def some_layers(self, layers: slice) -> Ranking:
         """The ranking at some layers, a slice of rows, so that nothing is computed for the others."""
-        some = Ranking(self.certainty[layers], self.right[layers], self.folds)
-        some.__dict__["_parts"] = self._parts  # found once for all layers
-        return some
+        return Ranking(self.certainty[layers], self.right[layers], self.folds)
 
     def sorted_parts(self, layer: int) -> list[tuple[NDArray[np.intp] | slice, Placements]]:
         """The samples of each fold with their placements at ``layer`` (from 1); none where there are no scores."""
@@ -156,7 +154,7 @@ class Ranking:
         return self._std_errs[ties]
 
     def influence(self, layer: int, ties: Ties = "half") -> NDArray[np.float64]:
-        """What each sample adds to the error of DIS at ``layer`` (from 1), in percent, [samples].
+        """The influence values of DIS at ``layer`` (from 1): what each sample adds to its error, in percent, [samples].
 
         The sum of squares is DeLong's variance; for two signals, the sum of squares of the differences is the
         variance of the paired difference.
@@ -212,13 +210,13 @@ def _std_err(parts: list[tuple[Moments, Moments]]) -> float:
     if pairs == 0:
         return float("nan")
     variance = 0.0
-    for own in (0, 1):
-        moments = [part[own] for part in parts]
+    for kind, other in ((0, 1), (1, 0)):
+        moments = [part[kind] for part in parts]
         won = sum(first for _, first, _ in moments)
         squares = sum(second for _, _, second in moments)
-        cross = sum(size[1 - own] * first for size, (_, first, _) in zip(sizes, moments, strict=True))
-        others = sum(size[own] * size[1 - own] ** 2 for size in sizes)
-        count = sum(size[own] for size in sizes)
+        cross = sum(size[other] * first for size, (_, first, _) in zip(sizes, moments, strict=True))
+        others = sum(size[kind] * size[other] ** 2 for size in sizes)
+        count = sum(size[kind] for size in sizes)
         off = pairs * pairs * squares - 2 * won * pairs * cross + won * won * others
         variance += off / (4 * pairs**4) * count / max(count - 1, 1)
     return 100.0 * math.sqrt(variance)

@@ -17,7 +17,12 @@ from exitbench.benchmarks.scoring.score_store import PLAIN, Role, ScoredCache
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.bootstrap_weights import BootstrapWeights
 from exitbench.benchmarks.statistics.resampled_curves import listed_points, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import gather, marks_within_losses, nearest_marks, without
+from exitbench.benchmarks.statistics.resampled_points import (
+    gather,
+    listed_points_within_losses,
+    nearest_listed_points,
+    without,
+)
 
 
 class PartCurves:
@@ -52,15 +57,17 @@ class PartCurves:
         points = self._listed(part.variant, part.train_role)
         thresholds = train.thresholds[points]
         if part.train_role == "calibration":
-            marks = test.events.ends[test.points_at(thresholds)]
+            event_indices = test.events.ends[test.points_at(thresholds)]
             chosen_on = self._tally(train, train.events.ends[points], "calibration", part.train)
-            return ResampledPart(thresholds, marks, chosen_on, self._tally(test, marks, "test", part.test))
-        marks = test.events.ends[points]
-        whole = self._all(part.variant, marks)
+            return ResampledPart(
+                thresholds, event_indices, chosen_on, self._tally(test, event_indices, "test", part.test)
+            )
+        event_indices = test.events.ends[points]
+        whole = self._all(part.variant, event_indices)
         if part.in_sample:
-            return ResampledPart(thresholds, marks, whole, whole)
-        fold = self._tally(test, marks, "test", part.test)
-        return ResampledPart(thresholds, marks, whole, fold, excluded=fold)
+            return ResampledPart(thresholds, event_indices, whole, whole)
+        fold = self._tally(test, event_indices, "test", part.test)
+        return ResampledPart(thresholds, event_indices, whole, fold, excluded=fold)
 
     def _listed(self, variant: str, role: Role) -> NDArray[np.int64]:
         key = (variant if self.learns else PLAIN, role)
@@ -68,42 +75,42 @@ class PartCurves:
             self._points[key] = listed_points(self.whole(variant, role), self.speed_ups)
         return self._points[key]
 
-    def _tally(self, curve: Curve, marks: NDArray[np.int64], role: Role, rows: NDArray[np.bool_]) -> Tally:
+    def _tally(self, curve: Curve, event_indices: NDArray[np.int64], role: Role, rows: NDArray[np.bool_]) -> Tally:
         final = self.weights.final(role, rows, curve.outcomes)
-        return weighted_tally(curve, marks, self.weights.some(role, rows), final)
+        return weighted_tally(curve, event_indices, self.weights.some(role, rows), final)
 
-    def _all(self, variant: str, marks: NDArray[np.int64]) -> Tally:
+    def _all(self, variant: str, event_indices: NDArray[np.int64]) -> Tally:
         key: tuple[str, Role] = (variant if self.learns else PLAIN, "test")
         if key not in self._whole:
             curve = self.whole(variant, "test")
             every_row = np.ones(curve.outcomes.samples, dtype=bool)
-            self._whole = {key: self._tally(curve, marks, "test", every_row)}
+            self._whole = {key: self._tally(curve, event_indices, "test", every_row)}
         return self._whole[key]
 
 
 @dataclass(frozen=True, eq=False)
 class ResampledPart:
-    """Sums [marks, resamples] at the listed ``thresholds``; ``marks`` are positions among the test events.
+    """Sums [points, resamples] at the listed ``thresholds``, each after its number of test events in ``event_indices``.
 
-    The training samples are those of ``chosen_on`` less those of ``excluded``; a pass over all marks costs as much as
-    summing them, so what is left is computed where it is asked for.
+    The training samples are those of ``chosen_on`` less those of ``excluded``; a pass over all points costs as much as
+    summing them, so the difference is computed only at the points that are needed.
     """
 
     thresholds: NDArray[np.float64]
-    marks: NDArray[np.int64]
+    event_indices: NDArray[np.int64]
     chosen_on: Tally
     test: Tally
     excluded: Tally | None = None
 
     def nearest(self, speed_ups: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The mark nearest to each speed-up on the training samples, [wanted, resamples]."""
-        return nearest_marks(self.chosen_on, speed_ups, self.excluded)
+        """The point nearest to each speed-up on the training samples, [speed_ups, resamples]."""
+        return nearest_listed_points(self.chosen_on, speed_ups, self.excluded)
 
     def train_at(self, index: NDArray[np.int64]) -> Tally:
-        """The sums of the training samples at one mark per resample, in the shape of ``index`` [..., resamples]."""
+        """The sums of the training samples at one point per resample, in the shape of ``index`` [..., resamples]."""
         sums = gather(self.chosen_on, index)
         return sums if self.excluded is None else without(sums, gather(self.excluded, index))
 
     def within(self, measure: Measure, final: NDArray[np.float64], losses: Sequence[float]) -> NDArray[np.int64]:
-        """The last mark within each loss against the score ``final`` [resamples], on the training samples."""
-        return marks_within_losses(self.chosen_on, measure, final, losses, ROUNDING, self.excluded)
+        """The last point within each loss against the score ``final`` [resamples], on the training samples."""
+        return listed_points_within_losses(self.chosen_on, measure, final, losses, ROUNDING, self.excluded)

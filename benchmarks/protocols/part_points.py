@@ -2,8 +2,8 @@
 
 For each part a threshold is chosen on the training samples and applied to the test samples. Point values come from
 exact curves. Resamples come from :mod:`~exitbench.benchmarks.statistics.resampled_curves`: each repeats the choice of
-the threshold on its own training weights. Sums are kept per part, so that a choice among configurations can be made
-afterwards, part by part and resample by resample, before anything is merged.
+the threshold on the weights of its training samples. Sums are kept per part, so that a choice among configurations
+can be made afterwards, part by part and resample by resample, before anything is merged.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def evaluate_part(
         elif point.kind == "loss":
             points[point] = _within_loss(train, test, point.number, measure, resampled.test, within[point.number])
         else:
-            points[point] = _at_given_threshold(curves, part, test, point)
+            points[point] = _at_threshold(curves, part, test, point)
     low, high = train.cost_range
     return PartResult(
         primary=matched_score(train, questions.primary_speed_up, measure),
@@ -171,13 +171,13 @@ def _randomised_elsewhere(train: Curve, test: Curve, speed_up: float) -> Tally:
 
 
 def _within_loss(
-    train: Curve, test: Curve, loss: float, measure: Measure, sums: Tally, marks: NDArray[np.int64]
+    train: Curve, test: Curve, loss: float, measure: Measure, sums: Tally, points: NDArray[np.int64]
 ) -> ResampledPoint:
     value = within_loss(train, loss, measure)
-    resampled = gather(sums, np.maximum(marks, 0))
-    defined = np.where(marks < 0, np.nan, 1.0)  # both scores and the speed-up rest on one of these two
-    hits = None if resampled.hits is None else resampled.hits * defined
-    resampled = dataclasses.replace(resampled, samples=resampled.samples * defined, hits=hits)
+    resampled = gather(sums, np.maximum(points, 0))
+    defined = np.where(points < 0, np.nan, 1.0)  # both scores and the speed-up rest on one of these two
+    true_positives = None if resampled.true_positives is None else resampled.true_positives * defined
+    resampled = dataclasses.replace(resampled, samples=resampled.samples * defined, true_positives=true_positives)
     if value.status == "undefined":
         return ResampledPoint(
             threshold=value.threshold,
@@ -190,7 +190,7 @@ def _within_loss(
     return _applied(value, test, resampled)
 
 
-def _at_given_threshold(curves: PartCurves, part: Part, test: Curve, point: OperatingPoint) -> ResampledPoint:
+def _at_threshold(curves: PartCurves, part: Part, test: Curve, point: OperatingPoint) -> ResampledPoint:
     whole = curves.whole(part.variant, "test")
     value = at_threshold(whole, threshold_of(point, whole.scores))
     exits = exit_layers(whole.scores, value.threshold)
@@ -215,5 +215,5 @@ def _rates(
         every=rates_at_threshold(test.scores, test.outcomes, threshold, "all"),
         every_resampled=weighted_rates(whole.scores, whole.outcomes, resampled.thresholds, index, weights, decisions),
         reached=rates_at_threshold(test.scores, test.outcomes, threshold, "reached"),
-        reached_resampled=reached_tally(whole, resampled.marks, index, weights),
+        reached_resampled=reached_tally(whole, resampled.event_indices, index, weights),
     )

@@ -9,7 +9,7 @@
     Everything is chosen on a calibration cache of the same model and scored on another cache.
 
 Each protocol is a list of parts, each with its own training and test samples; what follows treats all
-three alike. Chosen are thresholds (for every wanted speed-up or loss), the parameters of a grid (highest
+three alike. Chosen are thresholds (for every speed-up or loss asked for), the parameters of a grid (highest
 task score at the primary speed-up, ties to the default), and whatever a signal learns.
 """
 

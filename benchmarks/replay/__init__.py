@@ -1,1 +1,1 @@
-"""From scores to exits: exit events, the exact trade-off curve, operating points on it, bounds beside it."""
+"""From scores to exits: exit events, the exact trade-off curve, operating points on it, and bounds."""

@@ -1,8 +1,8 @@
 """What no signal can beat, and what every signal should: bounds on the axes of a trade-off curve.
 
-*Oracle*: leave at the first layer that is right; a sample that no layer gets right leaves at layer 1. *Fixed layer*:
-everybody leaves at layer m. *Final layer*: nobody leaves early. *Random*: every layer that may exit throws the same
-coin; its expected counts are known in closed form, so they are given exactly and need no seed.
+*Oracle*: exit at the first layer that is right; a sample that no layer gets right exits at layer 1. *Fixed layer*:
+every sample exits at layer m. *Final layer*: no sample exits early. *Random*: the random exit policy, where every
+internal layer exits with the same probability; its expected counts have a closed form, so they need no seed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.errors import InputError
 
 BISECTIONS = 200
-"""Halvings of the coin's probability: more than float64 can tell apart."""
+"""Bisection steps for an exit probability: more than float64 can tell apart."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """One bound: its tally, the layer it is fixed at, and its ``exits`` [samples] where each sample has a known one."""
+    """One bound: its tally, the layer it is fixed at, and its ``exits`` [samples] where they are certain."""
 
     name: Literal["oracle", "random", "fixed", "final"]
     layer: int | None
@@ -38,7 +38,7 @@ def oracle(outcomes: Outcomes) -> Bound:
 
 
 def fixed_layer(outcomes: Outcomes, layer: int) -> Bound:
-    """Everybody leaves at ``layer``, from 1 to the depth."""
+    """Every sample exits at ``layer``, from 1 to the depth."""
     if not 1 <= layer <= outcomes.depth:
         raise InputError(f"expected a layer from 1 to {outcomes.depth}, found {layer}")
     exits = np.full(outcomes.samples, layer, dtype=np.int64)
@@ -46,44 +46,45 @@ def fixed_layer(outcomes: Outcomes, layer: int) -> Bound:
 
 
 def final_layer(outcomes: Outcomes) -> Bound:
-    """Nobody leaves early."""
+    """No sample exits early."""
     last = fixed_layer(outcomes, outcomes.depth)
     return Bound("final", outcomes.depth, last.exits, last.tally)
 
 
 def random_tally(outcomes: Outcomes, probability: ArrayLike) -> Tally:
     """The expected tally when each internal layer exits with ``probability`` [...], independently of everything."""
-    coin = np.asarray(probability, dtype=np.float64)[..., None]
-    leave = coin * (1 - coin) ** np.arange(outcomes.depth - 1)
-    shares = np.concatenate([leave, (1 - coin) ** (outcomes.depth - 1)], axis=-1)
+    chance = np.asarray(probability, dtype=np.float64)[..., None]
+    early = chance * (1 - chance) ** np.arange(outcomes.depth - 1)
+    shares = np.concatenate([early, (1 - chance) ** (outcomes.depth - 1)], axis=-1)
     layers = np.arange(1, outcomes.depth + 1)
     sums: dict[str, Any] = {name: shares @ truth.sum(axis=1) for name, truth in outcomes.counted.items()}
-    if outcomes.positive is not None:
-        sums["positives"] = np.full(shares.shape[:-1], float(outcomes.positive.sum()))
+    if outcomes.actual_positive is not None:
+        sums["actual_positives"] = np.full(shares.shape[:-1], float(outcomes.actual_positive.sum()))
     samples = np.full(shares.shape[:-1], float(outcomes.samples))
     return Tally(outcomes.depth, samples, outcomes.samples * (shares @ layers), **sums)
 
 
 def random_curve(outcomes: Outcomes, points: int = 101) -> Tally:
-    """The expected trade-off of a coin, [points], from never to always exiting, evenly in mean exit layer."""
-    wanted = np.linspace(outcomes.depth, 1, points)
-    return random_tally(outcomes, _coin(outcomes.depth, wanted))
+    """The expected trade-off of random exits, [points], from never to always exiting, evenly in mean exit layer."""
+    mean_exit_layers = np.linspace(outcomes.depth, 1, points)
+    return random_tally(outcomes, exit_probability(outcomes.depth, mean_exit_layers))
 
 
 def random_at(outcomes: Outcomes, speed_up: float) -> Bound | None:
-    """The coin whose expected exit layer gives exactly this speed-up; ``None`` outside 1x to the depth."""
+    """The random exit policy whose mean exit layer gives exactly this speed-up; ``None`` outside 1x to the depth."""
     if not 1 <= speed_up <= outcomes.depth:
         return None
-    return Bound("random", None, None, random_tally(outcomes, _coin(outcomes.depth, outcomes.depth / speed_up)))
+    probability = exit_probability(outcomes.depth, outcomes.depth / speed_up)
+    return Bound("random", None, None, random_tally(outcomes, probability))
 
 
-def _coin(depth: int, mean_exit_layer: ArrayLike) -> NDArray[np.float64]:
-    """The coin that gives this mean exit layer; by bisection, for the mean falls as the coin exits more often."""
-    wanted = np.asarray(mean_exit_layer, dtype=np.float64)
-    low, high = np.zeros_like(wanted), np.ones_like(wanted)
+def exit_probability(depth: int, mean_exit_layer: ArrayLike) -> NDArray[np.float64]:
+    """The probability that gives this mean exit layer, by bisection: the mean falls as the probability grows."""
+    target = np.asarray(mean_exit_layer, dtype=np.float64)
+    low, high = np.zeros_like(target), np.ones_like(target)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         # The mean exit layer is the sum over m = 0..M-1 of the chance to be still there after m layers.
         mean = ((1 - middle[..., None]) ** np.arange(depth)).sum(axis=-1)
-        low, high = np.where(mean > wanted, middle, low), np.where(mean > wanted, high, middle)
-    return np.where(wanted >= depth, 0.0, np.where(wanted <= 1, 1.0, (low + high) / 2))
+        low, high = np.where(mean > target, middle, low), np.where(mean > target, high, middle)
+    return np.where(target >= depth, 0.0, np.where(target <= 1, 1.0, (low + high) / 2))

@@ -1,9 +1,9 @@
-"""Exit events: at which threshold each sample leaves at each layer, sorted once.
+"""Exit events: at which threshold each sample exits at each layer, sorted once.
 
-Lower the bar from "nothing exits". A sample first leaves at the layer of its largest certainty; when the bar
-reaches the largest certainty among the layers before that one, it leaves there instead; and so on. So the
-records of the running extreme are all that can happen to a sample: at each, it moves from a later layer to
-an earlier one. Sorting these events by value puts every outcome of every threshold in a row, and any sum over
+Lower the threshold on certainty from "nothing exits". A sample first exits at the layer of its largest certainty;
+when the threshold reaches the largest certainty among the layers before that one, it exits there instead; and so on.
+So the records of the running maximum are all that can happen to a sample: at each, it moves from a later layer to an
+earlier one. Sorting these events by value puts every outcome of every threshold in a row, and any sum over
 samples (of exit layers, of right answers) becomes a running sum of what the events change.
 """
 
@@ -54,7 +54,7 @@ class ExitEvents:
 
 
 def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalScores) -> ExitEvents:
-    """The events of the samples at ``rows``, a mask, whose own ``scores`` are given; ``whole`` are those of all.
+    """The events of the samples at ``rows``, a mask, which have these ``scores``; ``whole`` are those of all.
 
     They are in order already, so nothing is sorted again.
     """
@@ -72,12 +72,12 @@ def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalSco
         whole.earlier[kept],
         values,
         np.concatenate([ends[:1], ends[1:][happens]]),
-        scores.sign * _bars(values, strict=scores.strict),
+        scores.sign * _certainty_thresholds(values, strict=scores.strict),
     )
 
 
 def exit_events(scores: SignalScores) -> ExitEvents:
-    """The events of one signal, by one sort of the running extreme's records."""
+    """The events of one signal, by one sort of the running maximum's records."""
     running, first, depth = scores.running, scores.first_exit_layer, scores.depth
     record = np.ones(running.shape, dtype=bool)
     np.greater(running[1:], running[:-1], out=record[1:])
@@ -86,11 +86,11 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     for row in range(len(running) - 1, -1, -1):
         later[row] = after
         after = np.where(record[row], np.int16(first + row), after)
-    found = np.flatnonzero(record).astype(np.uint32)  # short integers: what follows waits for memory
-    falling = -running.ravel()[found]
+    records = np.flatnonzero(record).astype(np.uint32)  # short integers: what follows waits for memory
+    falling = -running.ravel()[records]
     order = np.argsort(falling)
-    falling, found = falling[order], found[order]
-    rows, samples = np.divmod(found, np.uint32(scores.samples))
+    falling, records = falling[order], records[order]
+    rows, samples = np.divmod(records, np.uint32(scores.samples))
     new = np.empty(len(falling), dtype=bool)
     new[:1] = True
     np.not_equal(falling[1:], falling[:-1], out=new[1:])
@@ -98,13 +98,13 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     values = -falling[starts]
     ends = np.append(starts, len(falling)).astype(np.int64)
     if scores.integers is None:
-        thresholds = scores.sign * _bars(values, strict=scores.strict)
+        thresholds = scores.sign * _certainty_thresholds(values, strict=scores.strict)
     else:
         thresholds = np.sort(np.array(scores.integers, dtype=np.float64) * -scores.sign) * -scores.sign
         ends = ends[passed(values, thresholds * scores.sign, strict=scores.strict)]
     return ExitEvents(
         samples.astype(np.int32),
-        later.ravel()[found],
+        later.ravel()[records],
         rows.astype(np.int16) + np.int16(first),
         values,
         ends,
@@ -112,16 +112,18 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     )
 
 
-def passed(values: NDArray[np.float64], bars: NDArray[np.float64], *, strict: bool) -> NDArray[np.int64]:
-    """How many of the falling ``values`` pass each bar: lie above it, or (not ``strict``) on it."""
-    return np.searchsorted(-values, -bars, side="left" if strict else "right").astype(np.int64)
+def passed(
+    values: NDArray[np.float64], certainty_thresholds: NDArray[np.float64], *, strict: bool
+) -> NDArray[np.int64]:
+    """How many of the falling ``values`` pass each threshold on certainty: lie above it, or (not ``strict``) on it."""
+    return np.searchsorted(-values, -certainty_thresholds, side="left" if strict else "right").astype(np.int64)
 
 
-def _bars(values: NDArray[np.float64], *, strict: bool) -> NDArray[np.float64]:
-    """A bar for every number of distinct values passed, [distinct + 1]: midpoints, infinite at the ends.
+def _certainty_thresholds(values: NDArray[np.float64], *, strict: bool) -> NDArray[np.float64]:
+    """Thresholds on certainty that 0, 1, .. distinct values pass, [distinct + 1]: midpoints, infinite at the ends.
 
-    Between adjacent floats the midpoint rounds to one of the two. A bar on the upper value still keeps it in
-    under ``>=`` but not under ``>``; a bar on the lower one still keeps it out under ``>`` but not under
+    Between adjacent floats the midpoint rounds to one of the two. A threshold on the upper value still keeps it
+    in under ``>=`` but not under ``>``; a threshold on the lower one still keeps it out under ``>`` but not under
     ``>=``. So the wrong neighbour is exchanged for the right one, which realises exactly the same point.
     """
     upper, lower = values[:-1], values[1:]

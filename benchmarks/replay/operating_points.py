@@ -1,7 +1,7 @@
 """Operating points on a trade-off curve: at a threshold, near a speed-up, within a loss; and the area below the curve.
 
 Each is a real operating point, reported with the threshold that realises it and the speed-up it really has. Where
-the wanted speed-up is missed by more than 2% it is ``unmatched``, and the value at exactly that speed-up is given too:
+the target speed-up is missed by more than 2% it is ``unmatched``, and has the value at exactly that speed-up too:
 the expected counts of a policy that randomises, sample by sample, between the two neighbouring points so that the mean
 exit layer comes out right.
 """
@@ -52,12 +52,12 @@ class PointValue:
 def undefined_point(curve: Curve, reason: str) -> PointValue:
     """No operating point answers the question."""
     nan = np.asarray(np.nan)
-    empty = Tally(curve.depth, nan, nan, nan, *([nan] * 3 if curve.outcomes.positive is not None else []))
+    empty = Tally(curve.depth, nan, nan, nan, *([nan] * 3 if curve.outcomes.actual_positive is not None else []))
     return PointValue(threshold=float("nan"), tally=empty, status="undefined", reason=reason)
 
 
 def at_threshold(curve: Curve, threshold: float) -> PointValue:
-    """The operating point of a threshold the user gives; refuses one that the signal cannot have."""
+    """The operating point of a user's threshold; refuses one that the signal cannot have."""
     point = int(curve.points_at(threshold))
     return PointValue(threshold=float(threshold), tally=curve.tally[point])
 
@@ -71,7 +71,7 @@ def nearest_point(curve: Curve, speed_up: float) -> int:
 
 
 def nearest_points(curve: Curve, speed_ups: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The same for many speed-ups at once, [wanted]."""
+    """The same for many speed-ups at once, [speed_ups]."""
     if not (speed_ups > 0).all():
         raise InputError(f"expected a speed-up above 0, found {speed_ups[~(speed_ups > 0)][0]}")
     speeds = curve.speed_up
@@ -106,8 +106,8 @@ def randomised(curve: Curve, speed_up: float) -> Tally | None:
     if speeds[right] == speed_up:
         return here
     before = curve.tally[right - 1]
-    wanted = curve.depth / speed_up
-    share = (before.mean_exit_layer - wanted) / (before.mean_exit_layer - here.mean_exit_layer)
+    target = curve.depth / speed_up
+    share = (before.mean_exit_layer - target) / (before.mean_exit_layer - here.mean_exit_layer)
     return before.towards(here, share)
 
 

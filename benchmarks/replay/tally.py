@@ -18,19 +18,20 @@ Sums = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Sums over samples: how many, the sum of their exit layers, and what their answers were worth.
+    """Sums over samples: how many, the sum of their exit layers, and how many of their answers were right.
 
-    All arrays have one shape: () for one reading, [points] along a curve, [resamples] in a bootstrap (then
-    sums of weights). ``hits``, ``flagged`` and ``positives`` are ``None`` where F1 is not asked for.
+    All arrays have one shape: () for one operating point, [points] along a curve, [resamples] in a bootstrap (then
+    sums of weights). The last three, of class 1, are ``None`` where
+    F1 is not asked for.
     """
 
     depth: int
     samples: Sums
     layers: Sums
     correct: Sums
-    hits: Sums | None = None
-    flagged: Sums | None = None
-    positives: Sums | None = None
+    true_positives: Sums | None = None
+    predicted_positives: Sums | None = None
+    actual_positives: Sums | None = None
 
     @property
     def mean_exit_layer(self) -> NDArray[np.float64]:
@@ -54,10 +55,10 @@ class Tally:
     @property
     def f1(self) -> NDArray[np.float64]:
         """F1 of class 1 in percent; 0 where class 1 is neither predicted nor present."""
-        if self.hits is None or self.flagged is None or self.positives is None:
+        if self.true_positives is None or self.predicted_positives is None or self.actual_positives is None:
             raise InputError("F1 was asked for, but this task counts no positive class")
-        size = np.asarray(self.flagged + self.positives, dtype=np.float64)
-        return np.divide(200.0 * self.hits, size, out=np.zeros_like(size), where=size != 0)
+        size = np.asarray(self.predicted_positives + self.actual_positives, dtype=np.float64)
+        return np.divide(200.0 * self.true_positives, size, out=np.zeros_like(size), where=size != 0)
 
     @property
     def mean_accuracy_f1(self) -> NDArray[np.float64]:
@@ -67,8 +68,8 @@ class Tally:
         """The task score called ``measure``, in percent."""
         if measure not in TASK_SCORES:
             raise InputError(f"unknown task score {measure!r}.{did_you_mean(measure, TASK_SCORES)}")
-        found: NDArray[np.float64] = getattr(self, measure)
-        return found
+        score: NDArray[np.float64] = getattr(self, measure)
+        return score
 
     def __getitem__(self, index: Any) -> Tally:
         """The tally at some points or resamples."""
@@ -76,22 +77,22 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         """Both sets of samples together."""
-        return self._both(other, lambda mine, theirs: mine + theirs)
+        return self._both(other, lambda here, there: here + there)
 
     def towards(self, other: Tally, share: ArrayLike) -> Tally:
         """The expected counts when a ``share`` of the samples is treated as in ``other``, the rest as here."""
         part = np.asarray(share, dtype=np.float64)
-        return self._both(other, lambda mine, theirs: mine * (1 - part) + theirs * part)
+        return self._both(other, lambda here, there: here * (1 - part) + there * part)
 
     def _each(self, change: Any) -> Tally:
         changed: dict[str, Any] = {name: None if sums is None else change(sums) for name, sums in self._sums().items()}
         return Tally(self.depth, **changed)
 
     def _both(self, other: Tally, join: Any) -> Tally:
-        theirs = other._sums()
+        other_sums = other._sums()
         joined: dict[str, Any] = {
-            name: None if mine is None or theirs[name] is None else join(mine, theirs[name])
-            for name, mine in self._sums().items()
+            name: None if sums is None or other_sums[name] is None else join(sums, other_sums[name])
+            for name, sums in self._sums().items()
         }
         return Tally(self.depth, **joined)
 
@@ -100,9 +101,9 @@ class Tally:
             "samples": self.samples,
             "layers": self.layers,
             "correct": self.correct,
-            "hits": self.hits,
-            "flagged": self.flagged,
-            "positives": self.positives,
+            "true_positives": self.true_positives,
+            "predicted_positives": self.predicted_positives,
+            "actual_positives": self.actual_positives,
         }
 
 
@@ -113,15 +114,17 @@ def _ratio(part: Sums, whole: Sums) -> NDArray[np.float64]:
 
 
 def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:
-    """The tally of the merged answers when sample i leaves at layer ``exits[i]``, [samples] from 1."""
+    """The tally of the merged answers when sample i exits at layer ``exits[i]``, [samples] from 1."""
     samples = np.arange(outcomes.samples)
     sums = {name: np.asarray(truth[exits - 1, samples].sum()) for name, truth in outcomes.counted.items()}
-    positives = None if outcomes.positive is None else np.asarray(outcomes.positive.sum())
-    return Tally(outcomes.depth, np.asarray(outcomes.samples), np.asarray(exits.sum()), positives=positives, **sums)
+    actual_positives = None if outcomes.actual_positive is None else np.asarray(outcomes.actual_positive.sum())
+    return Tally(
+        outcomes.depth, np.asarray(outcomes.samples), np.asarray(exits.sum()), actual_positives=actual_positives, **sums
+    )
 
 
 def verdict(tally: Tally, measure: Measure) -> Verdict:
     """Whether a task score means anything on these samples."""
-    if measure != "accuracy" and tally.positives is not None and not np.any(tally.positives):
+    if measure != "accuracy" and tally.actual_positives is not None and not np.any(tally.actual_positives):
         return Verdict("undefined", "no sample of class 1, so F1 has nothing to find")
     return Verdict()

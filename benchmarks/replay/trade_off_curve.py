@@ -1,7 +1,7 @@
 """The exact trade-off curve of one signal: every operating point it has, from one sort.
 
 A point is an outcome that some threshold brings about; neighbouring points differ by the samples of one
-distinct certainty, which leave together. No grid is involved. Per-point sums are computed at once; exit
+distinct certainty, which exit together. No grid is involved. Per-point sums are computed at once; exit
 layers and histograms only for the point that is asked for.
 """
 
@@ -52,8 +52,8 @@ class Curve:
         """The sums at every point, each [points]."""
         samples = self.outcomes.samples
         sums: dict[str, Any] = {name: self.events.running_sum(truth) for name, truth in self.outcomes.counted.items()}
-        if self.outcomes.positive is not None:
-            sums["positives"] = np.full(self.points, self.outcomes.positive.sum(), dtype=np.int64)
+        if self.outcomes.actual_positive is not None:
+            sums["actual_positives"] = np.full(self.points, self.outcomes.actual_positive.sum(), dtype=np.int64)
         return Tally(
             self.depth,
             np.full(self.points, samples, dtype=np.int64),
@@ -87,19 +87,19 @@ class Curve:
 
     def points_at(self, thresholds: ArrayLike) -> NDArray[np.int64]:
         """The operating point that each threshold realises, in the shape of ``thresholds``."""
-        asked = np.asarray(thresholds, dtype=np.float64)
-        if np.isnan(asked).any():
+        levels = np.asarray(thresholds, dtype=np.float64)
+        if np.isnan(levels).any():
             raise InputError(f"signal {self.scores.signal!r}: a threshold must be a number, found nan")
         if self.scores.integers is None:
-            return passed(self.events.values, asked * self.scores.sign, strict=self.scores.strict)
-        strange = asked[~np.isin(asked, self.thresholds)]
+            return passed(self.events.values, levels * self.scores.sign, strict=self.scores.strict)
+        strange = levels[~np.isin(levels, self.thresholds)]
         if strange.size:
             low, high = min(self.scores.integers), max(self.scores.integers)
             raise InputError(
                 f"signal {self.scores.signal!r}: expected an integer threshold {low}..{high}, found {strange.flat[0]:g}"
             )
-        turn = -self.scores.sign
-        return np.searchsorted(turn * self.thresholds, turn * asked).astype(np.int64)
+        rising = -self.scores.sign  # points go from the most certain threshold down
+        return np.searchsorted(rising * self.thresholds, rising * levels).astype(np.int64)
 
     def of_some(self, rows: NDArray[np.bool_]) -> Curve:
         """The curve of the samples at ``rows``, a mask, without another sort."""
@@ -107,11 +107,11 @@ class Curve:
         return Curve(scores, self.outcomes.take(rows), events_of_some(self.events, rows, scores))
 
     def exit_layers(self, point: int) -> NDArray[np.int64]:
-        """The layer at which each sample leaves at one operating point, [samples] from 1."""
+        """The layer at which each sample exits at one operating point, [samples] from 1."""
         return exit_layers(self.scores, float(self.thresholds[point]))
 
     def histogram(self, point: int) -> NDArray[np.int64]:
-        """How many samples leave at each layer at one operating point, [layers]; entry 0 is layer 1."""
+        """How many samples exit at each layer at one operating point, [layers]; entry 0 is layer 1."""
         return exit_histogram(self.exit_layers(point), self.depth)
 
 

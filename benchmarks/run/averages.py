@@ -120,7 +120,7 @@ def mean_row(columns: Mapping[str, Any], column: MeanColumn, caches: Sequence[st
     }
     missing = [cache for cache in caches if cache not in counted]
     if missing:
-        return blank._replace(status="undefined", reason=f"no reading for {', '.join(missing)}")
+        return blank._replace(status="undefined", reason=f"no value for {', '.join(missing)}")
     values = np.array([counted[cache].value for cache in caches])
     errors = np.array([counted[cache].std_err for cache in caches])
     value, error = float(values.mean()), float(np.sqrt(np.square(errors).sum()) / len(caches))

@@ -145,7 +145,7 @@ def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights
                 parameters="",
                 operating_point=at_speed_up(speed_up),
                 measure="",
-                reason="the expected value of a coin",
+                reason="the expected value of exiting at random",
             )
             rows += [measured.row for measured in tally_rows(blank, policy.tally, None, samples)]
     return rows

@@ -85,9 +85,9 @@ def thinned(curve: Curve, named: Sequence[float]) -> NDArray[np.int64]:
 def exit_counts(curve: Curve, points: NDArray[np.int64]) -> NDArray[np.int32]:
     """How many samples exit at each layer at some operating points, [points, layers]."""
     events = curve.events
-    marks = events.ends[points]
-    cell = np.searchsorted(marks, np.arange(len(events.samples)), side="right")
-    change = np.zeros((len(marks) + 1, curve.depth), dtype=np.int64)
+    event_indices = events.ends[points]
+    cell = np.searchsorted(event_indices, np.arange(len(events.samples)), side="right")
+    change = np.zeros((len(event_indices) + 1, curve.depth), dtype=np.int64)
     np.add.at(change, (cell, events.earlier - 1), 1)
     np.add.at(change, (cell, events.later - 1), -1)
     change[0, -1] += curve.outcomes.samples

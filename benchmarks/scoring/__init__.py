@@ -1,1 +1,1 @@
-"""From a cache and signals to scores: one score per sample and internal layer, beside what every answer is worth."""
+"""From a cache and signals to scores: one score per sample and internal layer, and which answers are right."""

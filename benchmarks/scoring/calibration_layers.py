@@ -1,4 +1,4 @@
-"""The layers of a cache as signals are given them, one at a time."""
+"""The layers of a cache for signals to learn from, one at a time."""
 
 from __future__ import annotations
 

@@ -25,30 +25,30 @@ TASK_SCORES: tuple[Measure, ...] = ("accuracy", "f1", "mean_accuracy_f1")
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What every layer's answer is worth: ``correct`` [layers, samples].
+    """Which of every layer's answers are right: ``correct`` [layers, samples].
 
-    For F1 also ``flagged`` [layers, samples] (class 1 was predicted), ``positive`` [samples] (class 1 is
-    true) and ``hit`` [layers, samples] (both); all three or none.
+    For F1 also ``predicted_positive`` [layers, samples] (class 1 was predicted), ``actual_positive`` [samples] (class 1
+    is true) and ``true_positive`` [layers, samples] (both); all three or none.
     """
 
     correct: NDArray[np.bool_]
-    hit: NDArray[np.bool_] | None = None
-    flagged: NDArray[np.bool_] | None = None
-    positive: NDArray[np.bool_] | None = None
+    true_positive: NDArray[np.bool_] | None = None
+    predicted_positive: NDArray[np.bool_] | None = None
+    actual_positive: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, predictions: ArrayLike, labels: ArrayLike, positive_class: int | None = None) -> Outcomes:
         """From ``predictions`` [layers, samples] and ``labels`` [samples]; a ``positive_class`` adds F1."""
-        said, true = np.asarray(predictions), np.asarray(labels)
-        if said.ndim != 2 or true.shape != said.shape[1:]:
+        predicted, true = np.asarray(predictions), np.asarray(labels)
+        if predicted.ndim != 2 or true.shape != predicted.shape[1:]:
             raise InputError(
-                f"expected predictions [layers, samples] and labels [samples], found {said.shape} and {true.shape}"
+                f"expected predictions [layers, samples] and labels [samples], found {predicted.shape} and {true.shape}"
             )
-        correct = said == true
+        correct = predicted == true
         if positive_class is None:
             return cls(correct)
-        flagged, positive = said == positive_class, true == positive_class
-        return cls(correct, flagged & positive, flagged, positive)
+        predicted_positive, actual_positive = predicted == positive_class, true == positive_class
+        return cls(correct, predicted_positive & actual_positive, predicted_positive, actual_positive)
 
     @classmethod
     def of_task(cls, predictions: ArrayLike, labels: ArrayLike, metric: str) -> Outcomes:
@@ -66,17 +66,26 @@ class Outcomes:
     @property
     def measures(self) -> tuple[Measure, ...]:
         """The task scores that these outcomes allow."""
-        return TASK_SCORES if self.positive is not None else ("accuracy",)
+        return TASK_SCORES if self.actual_positive is not None else ("accuracy",)
 
     def take(self, rows: Rows) -> Outcomes:
         """The outcomes of the samples at ``rows`` only."""
-        if self.hit is None or self.flagged is None or self.positive is None:
+        if self.true_positive is None or self.predicted_positive is None or self.actual_positive is None:
             return Outcomes(self.correct[:, rows])
-        return Outcomes(self.correct[:, rows], self.hit[:, rows], self.flagged[:, rows], self.positive[rows])
+        return Outcomes(
+            correct=self.correct[:, rows],
+            true_positive=self.true_positive[:, rows],
+            predicted_positive=self.predicted_positive[:, rows],
+            actual_positive=self.actual_positive[rows],
+        )
 
     @property
     def counted(self) -> dict[str, NDArray[np.bool_]]:
         """The per-layer truths whose sums make a tally, each [layers, samples], under the tally's names."""
-        if self.hit is None or self.flagged is None:
+        if self.true_positive is None or self.predicted_positive is None:
             return {"correct": self.correct}
-        return {"correct": self.correct, "hits": self.hit, "flagged": self.flagged}
+        return {
+            "correct": self.correct,
+            "true_positives": self.true_positive,
+            "predicted_positives": self.predicted_positive,
+        }

@@ -32,8 +32,8 @@ def score(cache: Cache | str | Path, signal: ExitSignal | str, *, fit_on: Cache 
     first. Raises InputError when the cache lacks what the signal reads, when the signal's scores are not what the
     contract asks for, or when it raises anything itself.
     """
-    one = load_registry().make(signal) if isinstance(signal, str) else signal
-    return score_all(opened(cache), [one], fit_on=None if fit_on is None else opened(fit_on))[0]
+    made = load_registry().make(signal) if isinstance(signal, str) else signal
+    return score_all(opened(cache), [made], fit_on=None if fit_on is None else opened(fit_on))[0]
 
 
 def opened(cache: Cache | str | Path) -> Cache:
@@ -69,8 +69,9 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Inp
                 alive = [position for position, outcome in enumerate(outcomes) if isinstance(outcome, np.ndarray)]
                 if not alive:
                     return outcomes
-                layer = read_layer(cache, index, rows, frozenset().union(*(signals[one].inputs for one in alive)))
-                views = {inputs: layer.only(inputs) for inputs in {signals[one].inputs for one in alive}}
+                declared = {signals[position].inputs for position in alive}
+                layer = read_layer(cache, index, rows, frozenset().union(*declared))
+                views = {inputs: layer.only(inputs) for inputs in declared}
                 for position in alive:
                     signal, scores = signals[position], outcomes[position]
                     assert isinstance(scores, np.ndarray)
@@ -86,7 +87,7 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Inp
 def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = None) -> ExitSignal:
     """The signal after learning from the samples at ``rows`` of a cache (default: all of them).
 
-    The signal is given one layer at a time, so memory holds one layer of these samples and not the cache.
+    The signal gets one layer at a time, so memory holds one layer of these samples and not the cache.
     """
     check_inputs(cache, signal)
     chosen = np.arange(cache.rows) if rows is None else np.asarray(rows)
@@ -101,6 +102,6 @@ def named(signal: ExitSignal, error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    found = InputError(f"signal {signal.text} raised {type(error).__name__}{': ' if first else ''}{first}")
-    found.__cause__ = error
-    return found
+    failure = InputError(f"signal {signal.text} raised {type(error).__name__}{': ' if first else ''}{first}")
+    failure.__cause__ = error
+    return failure

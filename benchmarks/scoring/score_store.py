@@ -136,7 +136,7 @@ def save_scored_cache(folder: Path, scored: ScoredCache) -> None:
 
 
 def load_scored_cache(folder: Path) -> ScoredCache:
-    """What :func:`save_scored_cache` and :class:`ScoreFiles` left in a folder."""
+    """What :func:`save_scored_cache` and :class:`ScoreFiles` wrote to a folder."""
     record = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     samples: dict[Role, Samples] = {
         role: Samples(metric=record["metric"], **{name: np.load(folder / f"{role}-{name}.npy") for name in ARRAYS})

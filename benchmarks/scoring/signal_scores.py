@@ -4,7 +4,7 @@ Directions differ (entropy exits below, confidence above, some strictly), so eve
 *certainty*: the score itself for ``>`` and ``>=``, its negative for ``<`` and ``<=``. Negation is exact, so
 no comparison changes. A larger certainty exits earlier.
 
-A score must be finite wherever it is defined. NaN has no place in an order, and an infinite score cannot be
+A score must be finite wherever it is defined. NaN cannot be ordered, and an infinite score cannot be
 parted from its neighbour by any midpoint threshold; both are refused with signal, layer and row.
 """
 
@@ -28,7 +28,7 @@ Rows = NDArray[Any] | slice
 class SignalScores:
     """One score per internal layer and sample, ``values`` [layers - 1, samples], and when it exits.
 
-    A sample exits at the first layer from ``first_exit_layer`` on whose score stands in ``direction`` to the
+    A sample exits at the first layer from ``first_exit_layer`` on whose score is in ``direction`` to the
     threshold, else at the last layer. Layers before ``first_scored_layer`` have no score (NaN is expected
     there). ``integers`` lists the only thresholds of a signal that counts; ``None`` means any real number.
     """
@@ -61,9 +61,9 @@ class SignalScores:
         finite = np.isfinite(values[self.first_scored_layer - 1 :])
         if not finite.all():
             layer, row = np.argwhere(~finite)[0]
-            found = values[self.first_scored_layer - 1 + layer, row]
+            score = values[self.first_scored_layer - 1 + layer, row]
             raise InputError(
-                f"signal {self.signal!r} gives the score {found} at layer {self.first_scored_layer + layer}, "
+                f"signal {self.signal!r} gives the score {score} at layer {self.first_scored_layer + layer}, "
                 f"row {row}; a finite number was expected"
             )
 
@@ -87,12 +87,12 @@ class SignalScores:
 
     @cached_property
     def certainty(self) -> NDArray[np.float64]:
-        """The scores turned so that more is surer, [layers - 1, samples]; NaN where there is no score."""
-        turned = self.values if self.sign == 1 else -self.values
+        """The scores, negated where less is surer, [layers - 1, samples]; NaN where there is no score."""
+        certainty = self.values if self.sign == 1 else -self.values
         if self.first_scored_layer > 1:
-            turned = turned.copy()
-            turned[: self.first_scored_layer - 1] = np.nan
-        return turned
+            certainty = certainty.copy()
+            certainty[: self.first_scored_layer - 1] = np.nan
+        return certainty
 
     @cached_property
     def permitted(self) -> NDArray[np.float64]:
@@ -101,22 +101,22 @@ class SignalScores:
 
     @cached_property
     def running(self) -> NDArray[np.float64]:
-        """The largest certainty so far over the permitted layers, shaped like :attr:`permitted`.
+        """The running maximum of certainty over the permitted layers, shaped like :attr:`permitted`.
 
-        A sample has left by layer m exactly when this passes the threshold at m.
+        A sample has exited by layer m exactly when this passes the threshold at m.
         """
-        extreme = self.permitted.copy()
-        for row in range(1, len(extreme)):  # several times faster than one accumulate down the columns
-            np.maximum(extreme[row - 1], extreme[row], out=extreme[row])
-        return extreme
+        maximum = self.permitted.copy()
+        for row in range(1, len(maximum)):  # several times faster than one accumulate down the columns
+            np.maximum(maximum[row - 1], maximum[row], out=maximum[row])
+        return maximum
 
     def passes(self, threshold: float) -> NDArray[np.bool_]:
         """Whether each score says exit, [layers - 1, samples]; False at layers that may not exit."""
-        said = np.zeros(self.values.shape, dtype=bool)
-        asked = slice(self.first_exit_layer - 1, None)
-        turned = self.sign * threshold
-        np.copyto(said[asked], self.permitted > turned if self.strict else self.permitted >= turned)
-        return said
+        exits = np.zeros(self.values.shape, dtype=bool)
+        certainty_threshold = self.sign * threshold
+        permitted = exits[self.first_exit_layer - 1 :]
+        (np.greater if self.strict else np.greater_equal)(self.permitted, certainty_threshold, out=permitted)
+        return exits
 
     def take(self, rows: Rows) -> SignalScores:
         """The same signal on the samples at ``rows`` only."""

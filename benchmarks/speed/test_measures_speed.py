@@ -21,7 +21,7 @@ from exitbench.benchmarks.speed.harness.ratios import Measured, Ratio, ratio
 from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import FEW, SampleWeights, listed_points, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import gather, marks_within_losses, nearest_marks
+from exitbench.benchmarks.statistics.resampled_points import gather, listed_points_within_losses, nearest_listed_points
 from exitbench.benchmarks.statistics.resampled_rates import weighted_rates
 
 SAMPLES, DEPTH, SIGNALS = 9_815, 12, 8
@@ -107,12 +107,12 @@ def read_everything(curve: Curve, drawn: SampleWeights) -> None:
     """What a table needs of one configuration: matched readings, rates at 4x, speed-up within losses."""
     points = listed_points(curve, SPEED_UPS)
     sums = weighted_tally(curve, curve.events.ends[points], drawn)
-    index = nearest_marks(sums, np.array(SPEED_UPS))
+    index = nearest_listed_points(sums, np.array(SPEED_UPS))
     gather(sums, index)
     weighted_rates(curve.scores, curve.outcomes, curve.thresholds[points], index[-1], drawn)
     final = gather(sums, np.zeros(index.shape[1], dtype=np.int64)).score("accuracy")
-    for marks in marks_within_losses(sums, "accuracy", final, (0.5, 1.0), ROUNDING):
-        gather(sums, marks)
+    for points in listed_points_within_losses(sums, "accuracy", final, (0.5, 1.0), ROUNDING):
+        gather(sums, points)
 
 
 def test_rankings_against_scikit_learns_auroc_alone(record_ratio: RecordOne) -> None:
@@ -161,7 +161,7 @@ def test_resamples_against_replaying_each(record_ratio: RecordOne) -> None:
 
     def weigh_all() -> None:
         sums = weighted_tally(curve, curve.events.ends[listed_points(curve, SPEED_UPS)], drawn)
-        gather(sums, nearest_marks(sums, np.array(SPEED_UPS)))
+        gather(sums, nearest_listed_points(sums, np.array(SPEED_UPS)))
 
     def compare() -> Measured:
         part = ratio(replay_each, weigh_all, rounds=5)

@@ -1,4 +1,4 @@
-"""The bootstrap weights of one cache, and the resampled sums that all of its signals share.
+"""The Poisson bootstrap weights of one cache, and the resampled sums that all of its signals share.
 
 A cache's signals are measured one after another, often in one process, and their weights are the same: where they are
 few, those of the last cache are kept for the next signal.
@@ -25,7 +25,7 @@ KEPT = 1 << 24
 class BootstrapWeights:
     """The bootstrap weights [samples, resamples] of both roles, and those of every part, each cut out once.
 
-    Also the resampled sums that are the same for every signal. ``outcomes`` given to its methods are always those of
+    Also the resampled sums that are the same for every signal. The ``outcomes`` its methods take are always those of
     all samples of the role.
     """
 
@@ -40,7 +40,7 @@ class BootstrapWeights:
         key = (role, rows.tobytes())
         if key not in self._drawn:
             if self.weights[role].size > KEPT:  # one part at a time: all of them would be as much again as the whole
-                self._drawn = {one: drawn for one, drawn in self._drawn.items() if drawn.rows.all()}
+                self._drawn = {part: drawn for part, drawn in self._drawn.items() if drawn.rows.all()}
             self._drawn[key] = SampleWeights.of(self.weights[role], rows)
         return self._drawn[key]
 
@@ -64,39 +64,55 @@ class BootstrapWeights:
         return self._decisions[key]
 
 
-_LAST: dict[str, BootstrapWeights] = {}
-"""The draws made last, under :func:`_key`, so that another cache, seed or number of resamples never meets them."""
+class LastWeights:
+    """A memory of one: the weights made last, and the digest of everything they depend on."""
+
+    def __init__(self) -> None:
+        self.digest = ""
+        self.weights: BootstrapWeights | None = None
+
+    def recall(self, digest: str) -> BootstrapWeights | None:
+        """The weights kept under this digest; those of another cache, seed or number of resamples are forgotten."""
+        if digest != self.digest:
+            self.weights = None
+        return self.weights
+
+    def keep(self, digest: str, weights: BootstrapWeights) -> None:
+        """Keep these weights instead of any others."""
+        self.digest, self.weights = digest, weights
+
+
+LAST_WEIGHTS = LastWeights()
+"""One per process: the signals of a cache are measured by separate calls that share nothing else."""
 
 
 def bootstrap_weights(scored: ScoredCache, seed: int, resamples: int, *, held_out: bool = False) -> BootstrapWeights:
-    """The draws of a cache, with ``held_out`` also those of the calibration samples.
+    """The weights of a cache, with ``held_out`` also those of the calibration samples.
 
-    A sample's weights are its own, whatever else is there. Many weights are made anew each time: keeping them would
+    A sample's weights depend on its id and the seed only. Many weights are made anew each time: keeping them would
     cost memory.
     """
     roles: tuple[Role, ...] = ("test", "calibration") if held_out else ("test",)
-    key = _key(scored, seed, resamples, roles)
-    if key not in _LAST:
-        _LAST.clear()
-        seeds = {"test": seed, "calibration": seed + CALIBRATION_SEED}
-        draws = BootstrapWeights(
-            {role: poisson_weights(scored.samples(role).ids, seeds[role], resamples) for role in roles}
-        )
-        if any(weights.size > KEPT for weights in draws.weights.values()):
-            return draws
-        _LAST[key] = draws
-    return _LAST[key]
+    digest = _digest(scored, seed, resamples, roles)
+    kept = LAST_WEIGHTS.recall(digest)
+    if kept is not None:
+        return kept
+    seeds = {"test": seed, "calibration": seed + CALIBRATION_SEED}
+    made = BootstrapWeights({role: poisson_weights(scored.samples(role).ids, seeds[role], resamples) for role in roles})
+    if all(weights.size <= KEPT for weights in made.weights.values()):
+        LAST_WEIGHTS.keep(digest, made)
+    return made
 
 
-def _key(scored: ScoredCache, seed: int, resamples: int, roles: tuple[Role, ...]) -> str:
-    """A digest of all that draws depend on: samples and answers, not names, which may be used again."""
-    seen = hashlib.sha256(repr((seed, resamples, roles, scored.metric)).encode())
+def _digest(scored: ScoredCache, seed: int, resamples: int, roles: tuple[Role, ...]) -> str:
+    """A digest of all that weights depend on: samples and answers, not names, which may be used again."""
+    digest = hashlib.sha256(repr((seed, resamples, roles, scored.metric)).encode())
     for role in roles:
         samples = scored.samples(role)
         for array in (samples.ids, samples.labels, samples.predictions):
-            seen.update(repr((array.dtype.str, array.shape)).encode())
-            seen.update(np.ascontiguousarray(array).data)
-    return seen.hexdigest()
+            digest.update(repr((array.dtype.str, array.shape)).encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 CALIBRATION_SEED = 0x63616C69

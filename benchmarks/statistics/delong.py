@@ -1,6 +1,6 @@
 """DeLong: intervals and paired tests for DIS, from the placements that the ranking already has.
 
-Intervals are symmetric on the logit scale, so they stay inside 0..100 and lean the right way near the ends. The
+Intervals are symmetric on the logit scale, so they stay inside 0..100, longer towards 50 near the ends. The
 difference of two signals on the same samples takes its variance from the differences of the two signals' placements:
 what both share cancels sample by sample, which is DeLong's covariance without ever forming the matrix.
 """

@@ -2,7 +2,7 @@
 
 A 64-bit finaliser (Stafford's variant 13, the mixing step of SplitMix64) is applied once per ingredient, so
 that neighbouring seeds, ids and streams give unrelated words. Folds, bootstrap weights and anything else
-random in this room come from here: permuting, sharding or subsetting the samples changes nobody's draw.
+random in this package come from here: permuting, sharding or subsetting the samples changes no draw.
 """
 
 import math
@@ -66,11 +66,11 @@ _POISSON: NDArray[np.uint8] = _poisson_table()
 
 
 def poisson_weights(ids: ArrayLike, seed: int, resamples: int = 1000) -> NDArray[np.uint8]:
-    """Bootstrap weights [samples, resamples]: how often each sample is drawn in each resample.
+    """Poisson bootstrap weights [samples, resamples]: how often each sample is drawn in each resample.
 
     Independent Poisson(1) counts, the order-free form of drawing n samples with replacement: given its
     total, such a vector of counts is exactly the multinomial one. The total itself varies by about
-    sqrt(n), so readers divide by it. Four resamples share one 64-bit word, 16 bits each.
+    sqrt(n), so whoever uses the weights divides by it. Four resamples share one 64-bit word, 16 bits each.
     """
     if resamples < 2:
         raise InputError(f"a bootstrap needs at least 2 resamples, found {resamples}")

@@ -1,8 +1,8 @@
-"""From resampled readings to intervals, paired tests, and choices repeated in every resample.
+"""Percentile bootstrap intervals, paired bootstrap tests, and choices repeated in every resample.
 
-Intervals are percentiles of the resampled readings. A paired difference is tested with its bootstrap standard error and
+Intervals are percentiles of the resampled values. A paired difference is tested with its bootstrap standard error and
 the normal law: counting resamples beyond zero cannot tell p-values below 1/B apart, which Holm's factors need, and
-the readings here are means over hundreds of samples, where the normal law holds.
+the values here are means over hundreds of samples, where the normal law holds.
 """
 
 from __future__ import annotations
@@ -17,73 +17,73 @@ from exitbench.benchmarks.statistics.delong import NAN, two_sided
 
 
 def interval(value: float, resampled: ArrayLike, n: int, level: float = 0.95) -> Estimate:
-    """A reading with its bootstrap interval; ``resampled`` [resamples] are the same reading on the resamples.
+    """A value with its percentile bootstrap interval; ``resampled`` [resamples] is the same quantity on the resamples.
 
-    Resamples without the reading (NaN) are left out; when more than one in twenty is, the interval is unreliable.
+    Resamples where it does not exist (NaN) are left out; when more than one in twenty is, the interval is unreliable.
     """
     draws = np.asarray(resampled, dtype=np.float64)
     if np.isnan(value):
-        return Estimate(NAN, NAN, NAN, NAN, n, "undefined", "the reading does not exist on these samples")
-    found = draws[~np.isnan(draws)]
-    if len(found) < 2:
-        return Estimate(value, NAN, NAN, NAN, n, "unreliable", "no resample has this reading")
-    low, high = middle_part(found, level)
-    std_err = float(found.std(ddof=1)) if np.ptp(found) > 0 else 0.0
+        return Estimate(NAN, NAN, NAN, NAN, n, "undefined", "the value does not exist on these samples")
+    defined = draws[~np.isnan(draws)]
+    if len(defined) < 2:
+        return Estimate(value, NAN, NAN, NAN, n, "unreliable", "no resample has this value")
+    low, high = percentile_interval(defined, level)
+    std_err = float(defined.std(ddof=1)) if np.ptp(defined) > 0 else 0.0
     estimate = Estimate(float(value), float(low), float(high), std_err, n)
     if std_err == 0.0:
         return _unreliable(estimate, "all resamples agree, so the standard error is 0")
-    missing = len(draws) - len(found)
+    missing = len(draws) - len(defined)
     if missing > 0.05 * len(draws):
-        return _unreliable(estimate, f"{missing} of {len(draws)} resamples do not have this reading")
+        return _unreliable(estimate, f"{missing} of {len(draws)} resamples do not have this value")
     return estimate
 
 
 def intervals(values: Sequence[float], resampled: NDArray[np.float64], n: int, level: float = 0.95) -> list[Estimate]:
-    """Many readings, each with its bootstrap interval; ``resampled`` is [readings, resamples].
+    """Many values, each with its percentile bootstrap interval; ``resampled`` is [values, resamples].
 
     The same as :func:`interval` one by one, at a fifth of the time.
     """
     if not len(values):
         return []
     whole = ~np.isnan(resampled).any(axis=1) & ~np.isnan(values) & (resampled.shape[1] > 1)
-    low, high, std_err = spread(resampled, level)
-    found = []
+    low, high, std_err = percentiles_and_std_err(resampled, level)
+    estimates = []
     for row, value in enumerate(values):
         if whole[row] and std_err[row] > 0:
-            found.append(Estimate(float(value), float(low[row]), float(high[row]), float(std_err[row]), n))
+            estimates.append(Estimate(float(value), float(low[row]), float(high[row]), float(std_err[row]), n))
         else:
-            found.append(interval(value, resampled[row], n, level))
-    return found
+            estimates.append(interval(value, resampled[row], n, level))
+    return estimates
 
 
-def spread(
+def percentiles_and_std_err(
     resampled: NDArray[np.float64], level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Where the middle ``level`` of each row [readings, resamples] begins and ends, and its standard error.
+    """The percentile interval of each row [values, resamples], and its bootstrap standard error.
 
-    Each [readings]; NaN throughout where there are fewer than two resamples, senseless in a row with a NaN.
+    Low, high and standard error are each [values]: NaN with fewer than two resamples, meaningless in a row with a NaN.
     """
     if resampled.shape[1] < 2:
         nothing = np.full(len(resampled), np.nan)
         return nothing, nothing, nothing
-    low, high = middle_part(resampled, level)
+    low, high = percentile_interval(resampled, level)
     std_err = np.where(np.ptp(resampled, axis=1) > 0, resampled.std(axis=1, ddof=1), 0.0)
     return low, high, std_err
 
 
-def middle_part(values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where the middle ``level`` of the values [..., resamples] begins and ends, linear between neighbours, each [...].
+def percentile_interval(values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The two quantiles that hold the middle ``level`` of the values [..., resamples], each [...].
 
-    The same as ``np.quantile``, which spends ten times as long on finding out what it was given: a run asks for
-    thousands of these.
+    As ``np.quantile`` with linear interpolation, but always from the lower neighbour upwards, so the last bit may
+    differ. Of 1000 resamples it takes 11 µs instead of 35 for one row, 4.5 ms instead of 5.1 for 300 rows.
     """
     last = values.shape[-1] - 1
-    places = [(0.5 - level / 2) * last, (0.5 + level / 2) * last]
-    below = [min(int(place), last - 1) for place in places]
+    positions = [(0.5 - level / 2) * last, (0.5 + level / 2) * last]
+    below = [min(int(position), last - 1) for position in positions]
     ranked = np.partition(values, [below[0], below[0] + 1, below[1], below[1] + 1], axis=-1)
     low, high = (
-        ranked[..., rank] + (ranked[..., rank + 1] - ranked[..., rank]) * (place - rank)
-        for rank, place in zip(below, places, strict=True)
+        ranked[..., rank] + (ranked[..., rank + 1] - ranked[..., rank]) * (position - rank)
+        for rank, position in zip(below, positions, strict=True)
     )
     return low, high
 
@@ -93,36 +93,36 @@ def _unreliable(estimate: Estimate, reason: str) -> Estimate:
 
 
 def difference(a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLike, level: float = 0.95) -> Difference:
-    """Reading ``a`` less reading ``b``, paired resample by resample, with a two-sided p-value."""
+    """The paired difference ``a`` minus ``b``, resample by resample, with a two-sided p-value."""
     if np.isnan(a) or np.isnan(b):
-        return Difference(NAN, NAN, NAN, NAN, NAN, "undefined", "one of the readings does not exist on these samples")
-    apart = np.asarray(resampled_a, dtype=np.float64) - np.asarray(resampled_b, dtype=np.float64)
-    apart = apart[~np.isnan(apart)]
-    if len(apart) < 2:
-        return Difference(a - b, NAN, NAN, NAN, NAN, "undefined", "no resample has both readings")
-    std_err = float(apart.std(ddof=1)) if np.ptp(apart) > 0 else 0.0
+        return Difference(NAN, NAN, NAN, NAN, NAN, "undefined", "one of the values does not exist on these samples")
+    paired = np.asarray(resampled_a, dtype=np.float64) - np.asarray(resampled_b, dtype=np.float64)
+    paired = paired[~np.isnan(paired)]
+    if len(paired) < 2:
+        return Difference(a - b, NAN, NAN, NAN, NAN, "undefined", "no resample has both values")
+    std_err = float(paired.std(ddof=1)) if np.ptp(paired) > 0 else 0.0
     p_value = float(two_sided(np.array(a - b), np.array(std_err)))
     if np.isnan(p_value):
         reason = "the difference has no variance but is not zero"
         return Difference(a - b, NAN, NAN, std_err, NAN, "undefined", reason)
-    low, high = middle_part(apart, level)
+    low, high = percentile_interval(paired, level)
     return Difference(a - b, float(low), float(high), std_err, p_value)
 
 
 def differences(
     values: NDArray[np.float64], resampled: NDArray[np.float64], pairs: Sequence[tuple[int, int]], level: float = 0.95
 ) -> list[Difference]:
-    """The differences of many pairs among ``values`` [readings], whose resamples are [readings, resamples].
+    """The differences of many pairs among ``values`` [values], whose resamples are [values, resamples].
 
     The same as :func:`difference` pair by pair, at a fraction of the time.
     """
     if not pairs:
         return []
     first, second = np.array(pairs).T
-    apart, value = resampled[first] - resampled[second], values[first] - values[second]
-    low, high, std_err = spread(apart, level)
+    paired, value = resampled[first] - resampled[second], values[first] - values[second]
+    low, high, std_err = percentiles_and_std_err(paired, level)
     p_value = two_sided(value, std_err)
-    plain = ~np.isnan(apart).any(axis=1) & ~np.isnan(p_value) & (apart.shape[1] > 1)
+    plain = ~np.isnan(paired).any(axis=1) & ~np.isnan(p_value) & (paired.shape[1] > 1)
     return [
         Difference(float(value[row]), float(low[row]), float(high[row]), float(std_err[row]), float(p_value[row]))
         if plain[row]
@@ -136,6 +136,6 @@ def choose_resampled(scores: ArrayLike, default: int) -> NDArray[np.int64]:
 
     Highest score, ties to the default, then to the first. A NaN is never chosen while anything else is there.
     """
-    known = np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-np.inf)
-    best = known.argmax(axis=0)
-    return np.where(known[default] == known.max(axis=0), default, best).astype(np.int64)
+    comparable = np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-np.inf)
+    best = comparable.argmax(axis=0)
+    return np.where(comparable[default] == comparable.max(axis=0), default, best).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Many comparisons in one table column: Holm's adjustment, and which entries may be called best.
+"""Holm's adjustment for the many comparisons of a table column, and which entries may be called best.
 
 In a column one entry has the best value. Every other entry is tested against it; Holm's step-down procedure keeps
 the chance of even one false claim of inferiority at 5%, whatever the dependence between the tests. An entry whose
@@ -17,7 +17,7 @@ from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Holm-adjusted p-values in the order given, [tests]; NaN (no test) stays NaN and does not count as a test.
+    """Holm-adjusted p-values in the same order, [tests]; NaN (no test) stays NaN and does not count as a test.
 
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
@@ -49,22 +49,22 @@ def against_best(
 ) -> ColumnMarks:
     """Mark the best of ``values`` [entries] and all entries not significantly worse.
 
-    A NaN value takes no part (undefined, unmatched). ``p_value(best, other)`` is asked once for every other entry;
+    A NaN value takes no part (undefined, unmatched). ``p_value(best, other)`` is called once for every other entry;
     NaN from it means that the test is undefined, so nothing is shown and the entry is not called tied. Entries
     that equal the best value are all best; each of them is compared with the first.
     """
     entries = np.asarray(values, dtype=np.float64)
-    part = ~np.isnan(entries)
+    defined = ~np.isnan(entries)
     p_values = np.full(entries.shape, np.nan)
-    if not part.any():
-        return ColumnMarks(part.copy(), part.copy(), p_values)
-    turned = np.where(part, entries if larger_is_better else -entries, -np.inf)
-    first = int(np.argmax(turned))
-    for other in np.flatnonzero(part):
+    if not defined.any():
+        return ColumnMarks(defined.copy(), defined.copy(), p_values)
+    oriented = np.where(defined, entries if larger_is_better else -entries, -np.inf)
+    first = int(np.argmax(oriented))
+    for other in np.flatnonzero(defined):
         if other != first:
             p_values[other] = p_value(first, int(other))
     adjusted = holm(p_values)
-    best = part & (turned == turned[first])
+    best = defined & (oriented == oriented[first])
     with np.errstate(invalid="ignore"):
-        tied = part & (best | (adjusted > alpha))
+        tied = defined & (best | (adjusted > alpha))
     return ColumnMarks(best, tied, adjusted)

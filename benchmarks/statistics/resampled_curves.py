@@ -1,11 +1,11 @@
-"""Resampled trade-off curves for many sets of samples at once: weights on events that are already sorted.
+"""The Poisson bootstrap of trade-off curves, many sets of samples at once: weights on events already sorted.
 
 Cross-fitting reads a curve for every fold's training part and every resample, with all choices repeated.
 Three facts make that cheap. Sums over samples add up, so the curve of a training part is the curve of all
 samples minus that of the fold. An event changes a sum by the sample's weight, so the sums of all resamples
 at a list of operating points are one sparse product of events and weights, and a running sum. And a resample
 needs no finer list of points than its own noise: beyond :data:`ALL_POINTS` points the list is thinned evenly in
-cost, with a close mesh around the speed-ups that are read (steps below a tenth of a standard error there).
+cost, with a close mesh around the speed-ups of the operating points (steps below a tenth of a standard error there).
 
 Weights and what they multiply are whole numbers, and float32 holds whole numbers up to 2^24 exactly; so
 results do not depend on the order of summation, on threads, or on the order of samples.
@@ -32,7 +32,7 @@ ALL_POINTS = 1200
 """Up to this many operating points, every one takes part; beyond, about this many are kept."""
 
 MESH = 96
-"""Operating points kept close around each speed-up that is read."""
+"""Operating points kept close around each speed-up that is asked for."""
 
 REACH = 6.0
 """Half the width of that neighbourhood, in standard errors of the mean exit layer."""
@@ -80,7 +80,7 @@ class SampleWeights:
 
     @cached_property
     def position(self) -> NDArray[np.int32]:
-        """Where each sample stands among the drawn ones, [samples]."""
+        """The position of each sample among the drawn ones, [samples]."""
         return np.cumsum(self.rows, dtype=np.int32) - np.int32(1)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
@@ -95,9 +95,9 @@ class SampleWeights:
         parts = [np.asarray(matrix @ weights) for _, weights in self.blocks()]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
-    def sums(self, worths: NDArray[Any]) -> NDArray[np.float32]:
-        """The weighted sums of ``worths`` [..., samples] over the drawn samples, [..., resamples]."""
-        return self.times(worths[..., self.samples].astype(np.float32))
+    def sums(self, quantities: NDArray[Any]) -> NDArray[np.float32]:
+        """The weighted sums of ``quantities`` [..., samples] over the drawn samples, [..., resamples]."""
+        return self.times(quantities[..., self.samples].astype(np.float32))
 
 
 def listed_points(curve: Curve, speed_ups: Sequence[float]) -> NDArray[np.int64]:
@@ -124,67 +124,74 @@ def exits_after(curve: Curve, events: int) -> NDArray[np.int64]:
 
 def weighted_sums(
     curve: Curve,
-    marks: NDArray[np.int64],
-    worths: Sequence[NDArray[Any]],
+    event_indices: NDArray[np.int64],
+    quantities: Sequence[NDArray[Any]],
     drawn: SampleWeights,
     at_start: Sequence[Any] = (),
 ) -> NDArray[np.float32]:
-    """Sums over the drawn samples of each worth [layers, samples] at the exit layer, [worths, marks, resamples].
+    """Sums over the drawn samples of each quantity at the exit layer, [quantities, points, resamples].
 
-    Mark j has seen the first ``marks[j]`` events (never falling). ``at_start`` are the sums at the first mark, each
-    [resamples], where they are known already.
+    Each of the ``quantities`` is [layers, samples]. At point j the first ``event_indices[j]`` events (never falling)
+    have happened. ``at_start`` are the sums at the first point, each [resamples], where the caller has them already.
     """
     events = curve.events
-    start, stop = int(marks[0]), int(marks[-1])
+    start, stop = int(event_indices[0]), int(event_indices[-1])
     positions = start + np.flatnonzero(drawn.rows[events.samples[start:stop]])
-    samples, earlier, later = (one[positions] for one in (events.samples, events.earlier, events.later))
+    samples, earlier, later = (column[positions] for column in (events.samples, events.earlier, events.later))
     columns = drawn.position[samples]
-    firsts = at_start or list(standing(curve, start, worths, drawn))
-    # All worths are rows of one sparse matrix: on small caches a product costs less than the call.
-    changes, places, ends = [], [], [np.zeros(1, dtype=np.int32)]
-    for worth in worths:
-        flat, width = worth.ravel(), np.int64(worth.shape[1])
+    firsts = at_start or list(sums_after(curve, start, quantities, drawn))
+    # All quantities are rows of one sparse matrix: on small caches a product costs less than the call.
+    changes, counted_columns, ends = [], [], [np.zeros(1, dtype=np.int32)]
+    for quantity in quantities:
+        flat, width = quantity.ravel(), np.int64(quantity.shape[1])
         change = flat.take((earlier - 1) * width + samples) - flat.take((later - 1) * width + samples)
         counted = np.flatnonzero(change)
         changes.append(change[counted].astype(np.float32))
-        places.append(columns[counted])
-        ends.append((ends[-1][-1] + np.searchsorted(positions[counted], marks)).astype(np.int32))
-    entries = (np.concatenate(changes), np.concatenate(places), np.concatenate(ends))
-    shape = (len(worths) * len(marks), len(drawn.weights))
-    found = drawn.times(csr_array(entries, shape=shape)).reshape(len(worths), len(marks), drawn.resamples)
-    for sums, first in zip(found, firsts, strict=True):
+        counted_columns.append(columns[counted])
+        ends.append((ends[-1][-1] + np.searchsorted(positions[counted], event_indices)).astype(np.int32))
+    entries = (np.concatenate(changes), np.concatenate(counted_columns), np.concatenate(ends))
+    shape = (len(quantities) * len(event_indices), len(drawn.weights))
+    totals = drawn.times(csr_array(entries, shape=shape)).reshape(len(quantities), len(event_indices), drawn.resamples)
+    for sums, first in zip(totals, firsts, strict=True):
         sums[0] += first
-        running(sums)
-    return found
+        cumulative_sum(sums)
+    return totals
 
 
-def standing(curve: Curve, events: int, worths: Sequence[NDArray[Any]], drawn: SampleWeights) -> NDArray[np.float32]:
-    """The sums of each worth [layers, samples] once the first ``events`` events have happened, [worths, resamples].
+def sums_after(
+    curve: Curve, events: int, quantities: Sequence[NDArray[Any]], drawn: SampleWeights
+) -> NDArray[np.float32]:
+    """The sums of each quantity [layers, samples] after the first ``events`` events, [quantities, resamples].
 
     One pass over the weights for all of them: memory, not arithmetic, is the cost.
     """
     exits, samples = exits_after(curve, events)[drawn.samples] - 1, drawn.samples
-    return drawn.times(np.stack([worth[exits, samples] for worth in worths]).astype(np.float32))
+    return drawn.times(np.stack([quantity[exits, samples] for quantity in quantities]).astype(np.float32))
 
 
-def weighted_tally(curve: Curve, marks: NDArray[np.int64], drawn: SampleWeights, final: Tally | None = None) -> Tally:
-    """The tally of every mark and resample: sums over exits are [marks, resamples], totals [resamples].
+def weighted_tally(
+    curve: Curve, event_indices: NDArray[np.int64], drawn: SampleWeights, final: Tally | None = None
+) -> Tally:
+    """The tally of every point and resample: sums over exits are [points, resamples], totals [resamples].
 
-    ``final`` is the resampled tally of the drawn samples at full depth, which signals share; made here if not given.
+    Point j has seen the first ``event_indices[j]`` events. ``final`` is the resampled tally of the drawn samples at
+    full depth, which signals share; made here if it is ``None``.
     """
     outcomes = curve.outcomes
     if outcomes.depth * outcomes.samples * 2 >= LARGEST_EXACT:
         raise InputError(f"expected at most {LARGEST_EXACT // 2 // outcomes.depth} samples, found {outcomes.samples}")
     layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int16)[:, None], outcomes.samples, axis=1)
     counted = outcomes.counted
-    worths: list[NDArray[Any]] = [layers, *(truth.astype(np.int8) for truth in counted.values())]
+    quantities: list[NDArray[Any]] = [layers, *(truth.astype(np.int8) for truth in counted.values())]
     if final is None:
         final = resampled_exits(np.full(outcomes.samples, outcomes.depth), outcomes, drawn)
     names = ("layers", *counted)
     # Only a signal with integer thresholds may begin its list of points with some exits already made.
-    at_start = [getattr(final, name) for name in names] if marks[0] == 0 else []
-    sums = weighted_sums(curve, marks, worths, drawn, at_start)
-    return Tally(outcomes.depth, final.samples, positives=final.positives, **dict(zip(names, sums, strict=True)))
+    at_start = [getattr(final, name) for name in names] if event_indices[0] == 0 else []
+    sums = weighted_sums(curve, event_indices, quantities, drawn, at_start)
+    return Tally(
+        outcomes.depth, final.samples, actual_positives=final.actual_positives, **dict(zip(names, sums, strict=True))
+    )
 
 
 def resampled_exits(
@@ -195,19 +202,19 @@ def resampled_exits(
     They go over the drawn samples, or those of them that are ``counted``, a mask [samples].
     """
     columns = np.arange(outcomes.samples)
-    worths: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples), "layers": exits}
-    worths |= {name: truth[exits - 1, columns] for name, truth in outcomes.counted.items()}
-    if outcomes.positive is not None:
-        worths["positives"] = outcomes.positive
-    stacked = np.stack(list(worths.values()))
+    quantities: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples), "layers": exits}
+    quantities |= {name: truth[exits - 1, columns] for name, truth in outcomes.counted.items()}
+    if outcomes.actual_positive is not None:
+        quantities["actual_positives"] = outcomes.actual_positive
+    stacked = np.stack(list(quantities.values()))
     sums = drawn.sums(stacked if counted is None else stacked * counted).astype(np.float64)
-    return Tally(outcomes.depth, **dict(zip(worths, sums, strict=True)))
+    return Tally(outcomes.depth, **dict(zip(quantities, sums, strict=True)))
 
 
-def running(sums: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Running sums along the first axis, in place.
+def cumulative_sum(sums: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A blocked cumulative sum along the first axis, in place.
 
-    In blocks of about the root of the length: whole rows are added a few dozen times, where ``cumsum`` goes down the
+    Blocks are about the root of the length long: whole rows are added a few dozen times, where ``cumsum`` goes down the
     columns one number at a time and takes eight times as long. Whole numbers, so the order does not show.
     """
     step = max(math.isqrt(len(sums)), 1)

@@ -1,4 +1,4 @@
-"""Readings off resampled curves: for every resample the mark at a speed-up or within a loss, and the sums there.
+"""Operating points on resampled curves: for every resample the point at a speed-up or within a loss, and its sums.
 
 All resamples are searched at once in the sums that ``resampled_curves`` makes. Sums are whole numbers, so
 what can be compared as counts is: a comparison of counts is exact, and spares the division.
@@ -17,77 +17,82 @@ from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.scoring.outcomes import Measure
 
 SEARCHED = 64
-"""Marks looked at together for the first one whose score has fallen."""
+"""Points looked at together for the first one whose score has fallen."""
 
 
 def without(whole: Tally, part: Tally) -> Tally:
     """The samples of ``whole`` that are not in ``part``."""
-    left: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
     for field in dataclasses.fields(Tally):
-        mine, theirs = getattr(whole, field.name), getattr(part, field.name)
-        left[field.name] = mine if field.name == "depth" or mine is None else mine - theirs
-    return Tally(**left)
+        sums, excluded = getattr(whole, field.name), getattr(part, field.name)
+        rest[field.name] = sums if field.name == "depth" or sums is None else sums - excluded
+    return Tally(**rest)
 
 
-def some_marks(tally: Tally, marks: slice) -> Tally:
-    """The sums at some of the marks, float64: scores that are compared are not rounded before."""
+def some_points(tally: Tally, points: slice) -> Tally:
+    """The sums at some of the points, float64: scores that are compared are not rounded before."""
     changed = {
-        name: sums[marks].astype(np.float64) if np.ndim(sums) == 2 else sums
+        name: sums[points].astype(np.float64) if np.ndim(sums) == 2 else sums
         for name, sums in ((field.name, getattr(tally, field.name)) for field in dataclasses.fields(Tally))
     }
     return Tally(**changed)
 
 
 def gather(tally: Tally, index: NDArray[np.int64]) -> Tally:
-    """One mark per resample: ``index`` [..., resamples] into the marks gives sums of that shape, float64."""
-    place = index * index.shape[-1] + np.arange(index.shape[-1])
-    found: dict[str, Any] = {}
+    """One point per resample: ``index`` [..., resamples] into the points gives sums of that shape, float64."""
+    positions = index * index.shape[-1] + np.arange(index.shape[-1])
+    sums_there: dict[str, Any] = {}
     for field in dataclasses.fields(Tally):
         sums = getattr(tally, field.name)
         if field.name == "depth" or sums is None:
-            found[field.name] = sums
+            sums_there[field.name] = sums
         else:
-            taken = np.broadcast_to(sums, index.shape) if np.ndim(sums) == 1 else sums.ravel().take(place)
-            found[field.name] = taken.astype(np.float64)
-    return Tally(**found)
+            taken = np.broadcast_to(sums, index.shape) if np.ndim(sums) == 1 else sums.ravel().take(positions)
+            sums_there[field.name] = taken.astype(np.float64)
+    return Tally(**sums_there)
 
 
-def nearest_marks(tally: Tally, speed_ups: NDArray[np.float64], less: Tally | None = None) -> NDArray[np.int64]:
-    """The mark with the speed-up nearest to each one wanted, the faster of two equally near, [wanted, resamples].
+def nearest_listed_points(tally: Tally, speed_ups: NDArray[np.float64], less: Tally | None = None) -> NDArray[np.int64]:
+    """The point with the speed-up nearest to each of ``speed_ups``, the faster of two, [speed_ups, resamples].
 
-    ``tally`` is [marks, resamples]; the samples of ``less``, shaped like it, are left out.
+    This is a bisection, vectorised over resamples. ``tally`` is [points, resamples]; the samples of ``less``, shaped
+    like it, are left out.
     """
     layers, samples, depth = tally.layers, tally.samples, tally.depth
     if less is not None:
         layers, samples = layers - less.layers, samples - less.samples
-    marks, resamples = layers.shape
+    points, resamples = layers.shape
     drawn = np.asarray(samples, dtype=np.float64)
     flat = np.ascontiguousarray(layers).ravel()
-    # A whole number is above the wanted one exactly if it is above its floor, which float32 holds.
-    wanted = np.floor(depth * drawn / speed_ups[:, None]).astype(np.float32)
-    # Halving in all resamples at once: ``place`` is before or at the first mark whose sum is not above the wanted one.
-    place = np.broadcast_to(np.arange(resamples), wanted.shape).copy()
-    probe, here, above = np.empty_like(place), np.empty_like(wanted), np.empty(wanted.shape, dtype=bool)
-    left = marks
-    while left > 1:
-        half = left // 2
-        np.add(place, (half - 1) * resamples, out=probe)
+    # A whole number is above the target exactly if it is above the target's floor, which float32 holds.
+    target_layers = np.floor(depth * drawn / speed_ups[:, None]).astype(np.float32)
+    # Invariant: ``position`` is before or at the first point whose sum of layers is not above the target.
+    position = np.broadcast_to(np.arange(resamples), target_layers.shape).copy()
+    probe, here, above = (
+        np.empty_like(position),
+        np.empty_like(target_layers),
+        np.empty(target_layers.shape, dtype=bool),
+    )
+    remaining = points
+    while remaining > 1:
+        half = remaining // 2
+        np.add(position, (half - 1) * resamples, out=probe)
         flat.take(probe, out=here, mode="clip")
-        np.greater(here, wanted, out=above)
+        np.greater(here, target_layers, out=above)
         np.multiply(above, half * resamples, out=probe)
-        place += probe
-        left -= half
-    faster = place // resamples
-    faster += (flat.take(place) > wanted) & (faster < marks - 1)
+        position += probe
+        remaining -= half
+    faster = position // resamples
+    faster += (flat.take(position) > target_layers) & (faster < points - 1)
     slower = np.maximum(faster - 1, 0)
     columns = np.arange(resamples)
     with np.errstate(divide="ignore", invalid="ignore"):  # a resample that drew no sample
-        speed, before = (depth * drawn / flat.take(one * resamples + columns) for one in (faster, slower))
+        speed, before = (depth * drawn / flat.take(point * resamples + columns) for point in (faster, slower))
     target = speed_ups[:, None]
     return np.asarray(np.where(np.abs(target - before) < np.abs(speed - target), slower, faster))
 
 
-def marks_within_losses(
+def listed_points_within_losses(
     tally: Tally,
     measure: Measure,
     final: NDArray[np.float64],
@@ -95,29 +100,29 @@ def marks_within_losses(
     rounding: float,
     less: Tally | None = None,
 ) -> NDArray[np.int64]:
-    """Coming from full depth, the last mark before the score first falls by more than each loss; -1 for none.
+    """Coming from full depth, the last point before the score first falls by more than each loss; -1 for none.
 
-    ``tally`` is [marks, resamples], the last layer's score ``final`` [resamples]; the result is [losses, resamples].
+    ``tally`` is [points, resamples], the last layer's score ``final`` [resamples]; the result is [losses, resamples].
     The samples of ``less``, shaped like ``tally``, are left out; only where the search comes by are they taken off.
     """
-    marks = len(tally.layers)
+    points = len(tally.layers)
     least = final - np.array(losses)[:, None] - rounding
     samples = tally.samples if less is None else tally.samples - less.samples
-    bars = fewest_right(least, samples) if measure == "accuracy" else least
-    first = np.full(least.shape, marks)
-    for start in range(0, marks, SEARCHED):  # many scores fall early: the rest need not be computed
+    floors = fewest_right(least, samples) if measure == "accuracy" else least
+    first = np.full(least.shape, points)
+    for start in range(0, points, SEARCHED):  # many scores fall early: the rest need not be computed
         here = slice(start, start + SEARCHED)
         if measure == "accuracy":
-            worth = tally.correct[here] if less is None else tally.correct[here] - less.correct[here]
+            score = tally.correct[here] if less is None else tally.correct[here] - less.correct[here]
         else:
-            mine = some_marks(tally, here)
-            worth = (mine if less is None else without(mine, some_marks(less, here))).score(measure)
-        lowest = worth.min(axis=0)
-        for found, bar in zip(first, bars, strict=True):
-            falling = np.flatnonzero((lowest < bar) & (found == marks))
+            sums = some_points(tally, here)
+            score = (sums if less is None else without(sums, some_points(less, here))).score(measure)
+        lowest = score.min(axis=0)
+        for first_below, floor in zip(first, floors, strict=True):
+            falling = np.flatnonzero((lowest < floor) & (first_below == points))
             if len(falling):
-                found[falling] = start + (worth[:, falling] < bar[falling]).argmax(axis=0)
-        if first.max(initial=0) < marks:
+                first_below[falling] = start + (score[:, falling] < floor[falling]).argmax(axis=0)
+        if first.max(initial=0) < points:
             break
     return np.asarray(first - 1, dtype=np.int64)
 
@@ -126,7 +131,7 @@ def fewest_right(accuracy: NDArray[np.float64], samples: NDArray[Any]) -> NDArra
     """The fewest right answers among ``samples`` [resamples] whose accuracy in percent, as it is computed, is enough.
 
     ``accuracy`` is [..., resamples], and so is the result; NaN where there is no sample. The accuracy of a count rises
-    with the count, so the first count that is enough is found by trying those around the quotient.
+    with the count, so the first count that is enough is among those around the quotient.
     """
     size = np.asarray(samples, dtype=np.float64)
     below = np.ceil(accuracy * size / 100.0) - 2.0

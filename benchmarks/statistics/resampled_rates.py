@@ -34,22 +34,24 @@ def weighted_rates(
 ) -> RateTally:
     """Decisions of kind ``all`` with the threshold ``thresholds[index[b]]`` in resample b, [layers - 1, resamples].
 
-    ``thresholds`` are those of the marks, from the most cautious on; only the drawn samples are counted. ``decisions``
-    are :func:`weighted_decisions` where they are known already.
+    ``thresholds`` are those of the listed points, from the most cautious on; only the drawn samples are counted.
+    ``decisions`` are :func:`weighted_decisions` where the caller has them already.
     """
     low, high = int(index.min()), int(index.max())
-    bars = -scores.sign * thresholds[low : high + 1]
+    uncertainty_thresholds = -scores.sign * thresholds[low : high + 1]
     side: Literal["left", "right"] = "right" if scores.strict else "left"
     first = scores.first_exit_layer - 1
-    right, asked = outcomes.correct[first:-1, drawn.samples], scores.permitted[:, drawn.samples]
-    cell = np.searchsorted(bars, -asked.ravel(), side=side).reshape(asked.shape).astype(np.int32)
+    right, certainty = outcomes.correct[first:-1, drawn.samples], scores.permitted[:, drawn.samples]
+    cell = (
+        np.searchsorted(uncertainty_thresholds, -certainty.ravel(), side=side).reshape(certainty.shape).astype(np.int32)
+    )
     always = cell == 0
     exits = np.zeros((2, outcomes.depth - 1, drawn.resamples))
     exits[:, first:] = drawn.times(np.stack([always & ~right, always & right]).astype(np.float32))
     for resamples, weights in drawn.blocks():
         last = (index[resamples] - low).astype(np.int32)
-        for layer in range(len(asked)):
-            sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(bars)))
+        for layer in range(len(certainty)):
+            sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(uncertainty_thresholds)))
             if len(sometimes):
                 counted = weights[sometimes]
                 counted *= cell[layer, sometimes, None] <= last
@@ -59,18 +61,20 @@ def weighted_rates(
     return RateTally(exits[0], wrong, rights - exits[1], rights)
 
 
-def reached_tally(curve: Curve, marks: NDArray[np.int64], index: NDArray[np.int64], drawn: SampleWeights) -> RateTally:
-    """Decisions of kind ``reached`` over all layers at mark ``index[b]`` in resample b, [resamples]."""
+def reached_tally(
+    curve: Curve, event_indices: NDArray[np.int64], index: NDArray[np.int64], drawn: SampleWeights
+) -> RateTally:
+    """Decisions of kind ``reached`` over all layers, [resamples]; resample b at ``event_indices[index[b]]``."""
     low, high = int(index.min()), int(index.max())
     right = curve.outcomes.correct
-    asked_right = np.cumsum(right, axis=0, dtype=np.int16)
-    asked_right[-1] = asked_right[-2]
-    asked = np.minimum(np.arange(1, curve.depth + 1), curve.depth - 1).astype(np.int16)[:, None]
+    right_decisions = np.cumsum(right, axis=0, dtype=np.int16)
+    right_decisions[-1] = right_decisions[-2]
+    decisions = np.minimum(np.arange(1, curve.depth + 1), curve.depth - 1).astype(np.int16)[:, None]
     exits_right, exits_wrong = right.astype(np.int8), (~right).astype(np.int8)
     exits_right[-1] = exits_wrong[-1] = 0
     columns = np.arange(len(index))
 
-    worths = [exits_wrong, asked - asked_right, exits_right, asked_right]
-    sums = weighted_sums(curve, marks[low : high + 1], worths, drawn)
-    wrong, wrong_asked, rights, rights_asked = sums[:, index - low, columns].astype(np.float64)
-    return RateTally(wrong, wrong_asked, rights_asked - rights, rights_asked)
+    quantities = [exits_wrong, decisions - right_decisions, exits_right, right_decisions]
+    sums = weighted_sums(curve, event_indices[low : high + 1], quantities, drawn)
+    wrong_exits, on_wrong, right_exits, on_right = sums[:, index - low, columns].astype(np.float64)
+    return RateTally(wrong_exits, on_wrong, on_right - right_exits, on_right)

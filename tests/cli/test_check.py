@@ -172,8 +172,8 @@ def test_a_comparison_turned_strict_in_the_replay_is_red(
 ) -> None:
     exact = exitbench.benchmarks.replay.exit_events.passed
 
-    def always_strict(values: np.ndarray, bars: np.ndarray, *, strict: bool) -> np.ndarray:
-        return exact(values, bars, strict=True)
+    def always_strict(values: np.ndarray, certainty_thresholds: np.ndarray, *, strict: bool) -> np.ndarray:
+        return exact(values, certainty_thresholds, strict=True)
 
     monkeypatch.setattr(exitbench.benchmarks.replay.exit_events, "passed", always_strict)
     assert run(*small(pinned)) == 1

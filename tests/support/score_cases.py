@@ -89,15 +89,22 @@ def literal_outcomes(scores: SignalScores) -> list[tuple[int, ...]]:
 
 def literal_tally(case: Case, exits: list[int] | tuple[int, ...]) -> dict[str, int]:
     """Counts of the merged predictions, one sample at a time."""
-    counts = {"samples": 0, "layers": 0, "correct": 0, "hits": 0, "flagged": 0, "positives": 0}
+    counts = {
+        "samples": 0,
+        "layers": 0,
+        "correct": 0,
+        "true_positives": 0,
+        "predicted_positives": 0,
+        "actual_positives": 0,
+    }
     for sample, layer in enumerate(exits):
         said, true = case.predictions[layer - 1, sample], case.labels[sample]
         counts["samples"] += 1
         counts["layers"] += layer
         counts["correct"] += int(said == true)
-        counts["hits"] += int(said == 1 and true == 1)
-        counts["flagged"] += int(said == 1)
-        counts["positives"] += int(true == 1)
+        counts["true_positives"] += int(said == 1 and true == 1)
+        counts["predicted_positives"] += int(said == 1)
+        counts["actual_positives"] += int(true == 1)
     return counts
 
 

@@ -53,17 +53,17 @@ def test_the_expected_coin_is_the_mean_of_many_thrown_coins():
     assert bound is not None
     assert bound.tally.speed_up == pytest.approx(2.0)
     chance = next(q for q in np.linspace(0, 1, 100_001) if np.sum((1 - q) ** np.arange(depth)) <= depth / 2)
-    layers, correct, hits = [], [], []
+    layers, correct, true_positives = [], [], []
     for _ in range(4000):
         thrown = rng.random((depth - 1, n)) < chance
         exits = np.where(thrown.any(axis=0), thrown.argmax(axis=0) + 1, depth)
         tally = tally_at(exits, outcomes)
         layers.append(tally.layers)
         correct.append(tally.correct)
-        hits.append(tally.hits)
+        true_positives.append(tally.true_positives)
     assert bound.tally.layers == pytest.approx(np.mean(layers), rel=0.005)
     assert bound.tally.correct == pytest.approx(np.mean(correct), rel=0.01)
-    assert bound.tally.hits == pytest.approx(np.mean(hits), rel=0.02)
+    assert bound.tally.true_positives == pytest.approx(np.mean(true_positives), rel=0.02)
 
 
 def test_a_random_signal_stays_near_the_expected_coin_curve():

@@ -21,8 +21,8 @@ MEASURES = ("accuracy", "f1", "mean_accuracy_f1")
 
 def literal_score(counts, measure):
     accuracy = 100 * counts["correct"] / counts["samples"]
-    found = counts["flagged"] + counts["positives"]
-    f1 = 200 * counts["hits"] / found if found else 0.0
+    found = counts["predicted_positives"] + counts["actual_positives"]
+    f1 = 200 * counts["true_positives"] / found if found else 0.0
     return {"accuracy": accuracy, "f1": f1, "mean_accuracy_f1": (accuracy + f1) / 2}[measure]
 
 

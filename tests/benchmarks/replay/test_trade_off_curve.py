@@ -10,7 +10,7 @@ from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
 from tests.support.score_cases import Case, literal_exits, literal_outcomes, literal_tally, random_case
 
-NAMES = ("samples", "layers", "correct", "hits", "flagged", "positives")
+NAMES = ("samples", "layers", "correct", "true_positives", "predicted_positives", "actual_positives")
 
 
 def assert_curve_is_literal(case: Case) -> None:
@@ -111,7 +111,7 @@ def test_permuting_the_samples_changes_nothing(seed):
     assert np.array_equal(case.curve.thresholds, other.thresholds)
     assert np.array_equal(case.curve.tally.layers, other.tally.layers)
     assert np.array_equal(case.curve.tally.correct, other.tally.correct)
-    assert np.array_equal(case.curve.tally.hits, other.tally.hits)
+    assert np.array_equal(case.curve.tally.true_positives, other.tally.true_positives)
 
 
 @pytest.mark.parametrize("integers", [False, True])

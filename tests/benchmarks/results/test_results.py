@@ -147,7 +147,7 @@ def test_the_average_is_blank_when_a_task_is_missing_or_unmatched():
     for given in (rows[:2], [*rows[:3], rows[3]._replace(status="unmatched")]):
         means, _ = averages(given, [], PLACES, [("s", "")])
         blank = {one.measure: one for one in means}["mean_accuracy_f1"]
-        assert (blank.status, blank.reason) == ("undefined", "no reading for d")
+        assert (blank.status, blank.reason) == ("undefined", "no value for d")
         assert blank.value != blank.value
 
 

@@ -37,7 +37,7 @@ def test_many_weights_are_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(draws, "KEPT", 100)
     scored = made(tmp_path)
     assert bootstrap_weights(scored, 0, 8) is not bootstrap_weights(scored, 0, 8)
-    assert not draws._LAST
+    assert draws.LAST_WEIGHTS.weights is None
 
 
 @pytest.mark.parametrize("rows", [np.arange(30) % 2 == 0, np.ones(30, dtype=bool)])

@@ -19,7 +19,7 @@ from exitbench.benchmarks.statistics.delong import dis_estimate
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.intervals import interval
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, listed_points, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import gather, nearest_marks
+from exitbench.benchmarks.statistics.resampled_points import gather, nearest_listed_points
 
 DEPTH, LAYER, SPEED_UP, DRAWS = 12, 6, 2.0, 1000
 POPULATION = 400_000
@@ -52,7 +52,7 @@ def test_intervals_for_dis_and_matched_accuracy_cover_as_they_promise(n, truth, 
         curve = trade_off_curve(scores, outcomes)
         weights = SampleWeights.of(poisson_weights(np.arange(n), number, 1000))
         sums = weighted_tally(curve, curve.events.ends[listed_points(curve, [SPEED_UP])], weights)
-        resampled = gather(sums, nearest_marks(sums, np.array([SPEED_UP]))[0])
+        resampled = gather(sums, nearest_listed_points(sums, np.array([SPEED_UP]))[0])
         read = interval(matched(curve, SPEED_UP).score("accuracy"), resampled.accuracy, n)
         ranked = dis_estimate(Ranking(scores.certainty, outcomes.correct[:-1]), LAYER)
         covered += ranked.low <= dis <= ranked.high, read.low <= accuracy <= read.high

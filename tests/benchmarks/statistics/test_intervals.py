@@ -11,7 +11,7 @@ from exitbench.benchmarks.statistics.intervals import (
     differences,
     interval,
     intervals,
-    spread,
+    percentiles_and_std_err,
 )
 
 
@@ -48,7 +48,7 @@ def test_missing_resamples_are_left_out_and_many_of_them_are_said():
     assert interval(0.0, few, 9).status == "ok"
     assert interval(0.0, few, 9).std_err == pytest.approx(np.std(drawn[40:], ddof=1))
     assert interval(0.0, many, 9).status == "unreliable"
-    assert interval(0.0, many, 9).reason == "60 of 1000 resamples do not have this reading"
+    assert interval(0.0, many, 9).reason == "60 of 1000 resamples do not have this value"
 
 
 def test_a_paired_difference_is_tested_by_its_bootstrap_error():
@@ -89,8 +89,8 @@ def test_each_resample_makes_its_own_choice():
     assert choice.tolist() == [1, 0, 1, 1]
 
 
-def awkward_readings():
-    """Readings with resamples of every kind: plain, without spread, with a few or only missing ones."""
+def awkward_values():
+    """Values with resamples of every kind: plain, without spread, with a few or only missing ones."""
     rng = np.random.default_rng(4)
     resampled = rng.normal(size=(9, 200))
     resampled[1] = 0.25
@@ -103,11 +103,11 @@ def awkward_readings():
     return values, resampled
 
 
-def test_many_intervals_at_once_are_those_of_each_reading():
-    values, resampled = awkward_readings()
+def test_many_intervals_at_once_are_those_of_each_value():
+    values, resampled = awkward_values()
     for found, value, draws in zip(intervals(values, resampled, 30), values, resampled, strict=True):
         assert repr(found) == repr(interval(value, draws, 30))
-    low, high, std_err = spread(resampled, 0.9)
+    low, high, std_err = percentiles_and_std_err(resampled, 0.9)
     np.testing.assert_allclose(low[:2], np.quantile(resampled[:2], 0.05, axis=1))
     np.testing.assert_allclose(high[:2], np.quantile(resampled[:2], 0.95, axis=1))
     np.testing.assert_allclose(std_err[:2], [np.std(resampled[0], ddof=1), 0.0])
@@ -115,7 +115,7 @@ def test_many_intervals_at_once_are_those_of_each_reading():
 
 
 def test_many_differences_at_once_are_those_of_each_pair():
-    values, resampled = awkward_readings()
+    values, resampled = awkward_values()
     pairs = list(itertools.combinations(range(len(values)), 2))
     for found, (a, b) in zip(differences(values, resampled, pairs), pairs, strict=True):
         assert repr(found) == repr(difference(float(values[a]), float(values[b]), resampled[a], resampled[b]))

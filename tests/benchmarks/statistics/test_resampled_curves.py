@@ -13,7 +13,12 @@ from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics import resampled_curves as weighted_curve
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, listed_points, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import gather, marks_within_losses, nearest_marks, without
+from exitbench.benchmarks.statistics.resampled_points import (
+    gather,
+    listed_points_within_losses,
+    nearest_listed_points,
+    without,
+)
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
 from tests.support.score_cases import random_case
 
@@ -48,9 +53,9 @@ def test_sums_at_every_point_equal_the_samples_written_out(seed):
             tally = tally_at(exit_layers(scores, threshold), outcomes)
             assert found.layers[point, column] == tally.layers
             assert found.correct[point, column] == tally.correct
-            assert found.hits[point, column] == tally.hits
-            assert found.flagged[point, column] == tally.flagged
-            assert found.positives[column] == tally.positives
+            assert found.true_positives[point, column] == tally.true_positives
+            assert found.predicted_positives[point, column] == tally.predicted_positives
+            assert found.actual_positives[column] == tally.actual_positives
             assert found.samples[column] == tally.samples
 
 
@@ -65,7 +70,7 @@ def test_the_rest_is_the_whole_without_the_part(seed):
     )
     rest = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, ~rows))
     np.testing.assert_array_equal(without(whole, part).layers, rest.layers)
-    np.testing.assert_array_equal(without(whole, part).hits, rest.hits)
+    np.testing.assert_array_equal(without(whole, part).true_positives, rest.true_positives)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -73,9 +78,9 @@ def test_readings_of_a_resample_are_the_readings_of_its_samples_written_out(seed
     case, weights = weighted_case(seed)
     curve = case.curve
     sums = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights))
-    index = nearest_marks(sums, np.array([1.3, 2.0]))
+    index = nearest_listed_points(sums, np.array([1.3, 2.0]))
     final = gather(sums, np.zeros(B, dtype=np.int64)).score("accuracy")
-    lost, least = marks_within_losses(sums, "accuracy", final, [10.0, 3.0], ROUNDING)
+    lost, least = listed_points_within_losses(sums, "accuracy", final, [10.0, 3.0], ROUNDING)
     for column in range(B):
         if not weights[:, column].any():
             continue
@@ -117,12 +122,12 @@ def test_a_thinned_list_of_points_gives_the_error_of_all_points(monkeypatch):
     curve = case.curve
     weights = SampleWeights.of(poisson_weights(np.arange(1500), 0, 200))
     sums = weighted_tally(curve, curve.events.ends, weights)
-    exact = gather(sums, nearest_marks(sums, np.array([1.5]))).accuracy[0]
+    exact = gather(sums, nearest_listed_points(sums, np.array([1.5]))).accuracy[0]
     monkeypatch.setattr(weighted_curve, "ALL_POINTS", 200)
     points = listed_points(curve, [1.5])
     assert len(points) < curve.points / 3
     sums = weighted_tally(curve, curve.events.ends[points], weights)
-    thinned = gather(sums, nearest_marks(sums, np.array([1.5]))).accuracy[0]
+    thinned = gather(sums, nearest_listed_points(sums, np.array([1.5]))).accuracy[0]
     assert thinned.std() == pytest.approx(exact.std(), rel=0.02)
     np.testing.assert_allclose(thinned, exact, atol=0.1 * exact.std() + 0.1)
 
@@ -139,7 +144,13 @@ def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
         tally = weighted_tally(curve, curve.events.ends, some)
         rates = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, some)
         reached = reached_tally(curve, curve.events.ends, index, some)
-        return [tally.layers, tally.hits, tally.positives, *vars(rates).values(), *vars(reached).values()]
+        return [
+            tally.layers,
+            tally.true_positives,
+            tally.actual_positives,
+            *vars(rates).values(),
+            *vars(reached).values(),
+        ]
 
     whole = everything()
     monkeypatch.setattr(weighted_curve, "FEW", 0)

@@ -6,7 +6,11 @@ import pytest
 from exitbench.benchmarks.replay.operating_points import ROUNDING, nearest_point, nearest_points
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import fewest_right, marks_within_losses, nearest_marks
+from exitbench.benchmarks.statistics.resampled_points import (
+    fewest_right,
+    listed_points_within_losses,
+    nearest_listed_points,
+)
 from exitbench.errors import InputError
 from tests.support.score_cases import random_case
 
@@ -27,8 +31,8 @@ def whole_part_and_rest(seed):
 def test_the_nearest_mark_is_that_of_a_walk_along_all_marks(seed):
     whole, part, rest = whole_part_and_rest(seed)
     wanted = np.array([1.0, 1.4, 2.0, 7.0])
-    found = nearest_marks(whole, wanted, part)
-    np.testing.assert_array_equal(found, nearest_marks(rest, wanted))
+    found = nearest_listed_points(whole, wanted, part)
+    np.testing.assert_array_equal(found, nearest_listed_points(rest, wanted))
     for row, speed_up in enumerate(wanted):
         for column in np.flatnonzero(rest.samples):
             speeds = rest.depth * float(rest.samples[column]) / rest.layers[:, column].astype(float)
@@ -44,8 +48,8 @@ def test_the_last_mark_within_a_loss_is_that_of_a_walk_from_full_depth(seed, mea
     losses = [0.0, 3.0, 12.5]
     scores = rest.score(measure)
     final = scores[0]
-    found = marks_within_losses(whole, measure, final, losses, ROUNDING, part)
-    np.testing.assert_array_equal(found, marks_within_losses(rest, measure, final, losses, ROUNDING))
+    found = listed_points_within_losses(whole, measure, final, losses, ROUNDING, part)
+    np.testing.assert_array_equal(found, listed_points_within_losses(rest, measure, final, losses, ROUNDING))
     for row, loss in enumerate(losses):
         for column in range(RESAMPLES):
             mark = 0
