@@ -94,7 +94,7 @@ def read_cost(directory: Path) -> Cost | None:
             tuple(Parameters(**row) for row in record["parameters"]),
             None if timing is None else Timing(timing["setting"], tuple(TimedSignal(**row) for row in timing["rows"])),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: expected what `exitbench cost --out` writes, found: {error}") from error
 
 

@@ -13,9 +13,10 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import whole_file, write_text
+from exitbench.benchmarks.results.record_schema import record_problem
 from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_of
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
-from exitbench.errors import InputError
+from exitbench.errors import InputError, one_line
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -62,12 +63,20 @@ class RunFiles:
         file = self.path / "run.json"
         if not file.is_file():
             raise InputError(f"{self.path} holds no run: expected run.json (an interrupted run has none yet)")
-        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        try:
+            record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{file}: expected JSON, found something else ({one_line(error)})") from None
+        if not isinstance(record, dict):
+            raise InputError(f"{file}: expected a JSON object, found {type(record).__name__}")
         if record.get("schema") != RESULTS_SCHEMA:
             raise InputError(
                 f"{self.path} has result files of schema {record.get('schema')}, this version of exitbench writes and "
                 f"reads {RESULTS_SCHEMA}; run again"
             )
+        problem = record_problem(record)
+        if problem:
+            raise InputError(f"{file} is not the record of a run: {problem}")
         return record
 
     def table(self, name: str) -> pd.DataFrame:
@@ -77,14 +86,21 @@ class RunFiles:
 
     def rows(self) -> list[Row]:
         """``results.parquet`` as plain rows; raises InputError like :meth:`table`."""
-        return rows_of(self._read("results"))
+        table = self._read("results")
+        try:
+            return rows_of(table)
+        except ValueError as error:
+            raise InputError(f"{self.path / 'results.parquet'}: {one_line(error)}") from None
 
     def _read(self, name: str) -> pa.Table:
         file = self.path / f"{name}.parquet"
         if not file.is_file():
             raise InputError(f"{self.path} holds no {name}.parquet")
-        table = pq.read_table(file)
-        if table.schema.names != SCHEMAS[name].names:
+        try:
+            table = pq.read_table(file)
+        except (ValueError, OSError) as error:
+            raise InputError(f"{file}: expected a parquet file, found something else ({one_line(error)})") from None
+        if not table.schema.equals(SCHEMAS[name]):
             raise InputError(f"{file} has other columns than this version of exitbench writes; run again")
         return table
 

@@ -98,8 +98,8 @@ class Suite:
 
 def check_suite(suite: Suite) -> None:
     """Raise InputError for a suite whose values make no sense together."""
-    if not suite.name or any(sign in suite.name for sign in "/\\"):
-        raise InputError("name must be text without slashes")
+    if not suite.name or any(sign in suite.name for sign in "/\\\0"):
+        raise InputError("name must be text without slashes and NUL")
     if suite.name in (".", ".."):
         raise InputError("name must be that of a folder of its own")
     for key, values in (("caches", suite.caches), ("signals", suite.signals)):

@@ -140,7 +140,7 @@ def load_suite(name_or_file: str | Path, fixtures: Path = FIXTURES) -> Suite:
         )
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:  # not TOML, not UTF-8, or a number of more digits than Python reads
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, too long a number, too many brackets
         raise InputError(f"{file.name} is not a TOML file: {error}") from None
     return suite_of_values(values, file, fixtures)
 

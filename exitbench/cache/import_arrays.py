@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,19 @@ REQUIRED = ("labels", "logits")
 OPTIONAL = ("features", "weight", "bias", "offset_norm", "ids")
 BLOCK_ROWS = 1024
 DIGEST_ROWS = 4096
+DAMAGE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What numpy and zipfile raise for archives that are cut, encrypted, or larger than any memory."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -36,9 +51,13 @@ def open_arrays(source: Path) -> dict[str, NDArray[Any]]:
         raise InputError(f"{source}: expected an .npz file, found something else")
     try:
         with np.load(source, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if _is_expected(name, source)}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
+            arrays = {name: archive[name] for name in archive.files if _is_expected(name, source)}
+    except DAMAGE as error:
         raise InputError(f"{source}: expected arrays of numbers, found something else ({one_line(error)})") from None
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # a member that is no .npy file is given back as bytes
+            raise InputError(f"{source}: expected an array {name!r}, found something else")
+    return arrays
 
 
 def _is_expected(name: str, source: Path) -> bool:
@@ -53,7 +72,7 @@ def _is_expected(name: str, source: Path) -> bool:
 def _load(path: Path, name: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except DAMAGE as error:
         raise InputError(
             f"{path}: expected an array of numbers for {name}, found something else ({one_line(error)})"
         ) from None

@@ -21,7 +21,7 @@ def read_signal(path: Path, registry: Registry) -> tuple[ExitSignal, float | Non
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"expected a signal as JSON in {path}, found {str(error.strerror).lower()}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"expected a signal as JSON in {path}, found: {error}") from error
     if not isinstance(content, dict):
         raise InputError(f"expected a JSON object in {path}, found {type(content).__name__}")

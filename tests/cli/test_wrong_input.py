@@ -27,7 +27,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with everything a verb reads: a cache, a run, a suite with its baseline, arrays and a signal file."""
     folder = tmp_path_factory.mktemp("whole")
     synthetic_cache(folder / "caches/little", rows=60, layers=5, width=6)
-    synthetic_cache(folder / "other", rows=60, layers=4, width=9, classes=3)
     assert exit_code("run", folder / "caches/little", *QUICK, "--out", folder / "run") == 0
     (folder / "small.toml").write_text(SUITE)
     (folder / "small.csv").write_text("hello\n")
@@ -186,12 +185,14 @@ CACHE_VERBS = {
 }
 MANIFESTS: dict[str, Damage] = {
     **{name: content(MANIFEST, text) for name, text in JSON_TEXTS.items()},
-    "width": changed(MANIFEST, "model", "width", value=7),
-    "layers": changed(MANIFEST, "model", "layers", value=4),
     "rows": changed(MANIFEST, "rows", value=61),
     "nul-in-shard": changed(MANIFEST, "shards", 0, "file", value="a\0b"),
-    "shard": cut("caches/little/shard-00000.safetensors"),
-    "shard-header": content("caches/little/shard-00000.safetensors", (2 * DEEP).to_bytes(8, "little") + NESTED.encode()),
+}
+SHARD = "caches/little/shard-00000.safetensors"
+SHARDS: dict[str, Damage] = {
+    "layers": changed(MANIFEST, "model", "layers", value=4),
+    "cut": cut(SHARD),
+    "nested": content(SHARD, (2 * DEEP).to_bytes(8, "little") + NESTED.encode()),
 }
 RUN_VERBS = {"report": ["report", "run", "--jobs", "1"], "compare": ["compare", "run", "run-b"]}
 RUNS: dict[str, Damage] = {
@@ -218,9 +219,11 @@ RUNS: dict[str, Damage] = {
     "parquet-types": retyped("results", "value", "text"),
     "parquet-layer": retyped("results", "layer", "first"),
     "parquet-point": retyped("results", "operating_point", "nowhere=at all"),
+}
+VIEWS: dict[str, Damage] = {
     "curves-cut": cut("run/curves.parquet"),
     "pairs-types": retyped("pairs", "p_value", "text"),
-    "samples-foreign": parquet("samples", a=[1, 2]),
+    "histograms-foreign": parquet("histograms", a=[1, 2]),
 }
 SUITES = {
     "nested": "a = " + NESTED,
@@ -231,7 +234,6 @@ SUITES = {
     "nul-in-cache": SUITE.replace("caches/little", "caches/a\\u0000b"),
     "nul-in-signal": SUITE.replace("deebert", "dee\\u0000bert"),
     "nul-in-name": SUITE.replace('name = "small"', 'name = "a\\u0000b"'),
-    "other-width": SUITE.replace('["in-sample"]', '["held-out"]') + '\n[held_out]\n"caches/little" = "other"\n',
 }
 SUITE_VERBS = {"run": ["run", "small.toml", "--jobs", "1"], "check": ["check", "small.toml", "--jobs", "1"]}
 SIGNALS = {
@@ -247,14 +249,27 @@ CASES: list[tuple[str, list[str], Damage]] = [
     *((f"import-{name}", IMPORT, damage) for name, damage in ARRAYS.items()),
     *((f"{v}-{name}", words, damage) for v, words in CACHE_VERBS.items() for name, damage in MANIFESTS.items()),
     *((f"{v}-{name}", words, damage) for v, words in RUN_VERBS.items() for name, damage in RUNS.items()),
-    *((f"run-into-{name}", [*CACHE_VERBS["run"][:-1], "run"], content(RECORD, text)) for name, text in JSON_TEXTS.items()),
-    *((f"{v}-{name}", words, content("small.toml", text)) for v, words in SUITE_VERBS.items() for name, text in SUITES.items()),
+    *(
+        (f"{v}-shard-{name}", CACHE_VERBS[v], damage)
+        for v in ("inspect", "score", "compact")
+        for name, damage in SHARDS.items()
+    ),
+    ("score-width", CACHE_VERBS["score"], changed(MANIFEST, "model", "width", value=7)),
+    *((f"report-{name}", RUN_VERBS["report"], damage) for name, damage in VIEWS.items()),
+    ("compare-samples-foreign", RUN_VERBS["compare"], parquet("samples", a=[1, 2])),
+    *(
+        (f"run-into-{name}", [*CACHE_VERBS["run"][:-1], "run"], content(RECORD, text))
+        for name, text in JSON_TEXTS.items()
+    ),
+    *(
+        (f"{v}-{name}", words, content("small.toml", text))
+        for v, words in SUITE_VERBS.items()
+        for name, text in SUITES.items()
+    ),
     *((f"baseline-{name}", SUITE_VERBS["check"], content("small.csv", text)) for name, text in JSON_TEXTS.items()),
     *((f"cost-{name}", RUN_VERBS["report"], content("run/cost.json", text)) for name, text in JSON_TEXTS.items()),
     *((f"infer-{name}", INFER, content("signal.json", text)) for name, text in SIGNALS.items()),
-    ("fit-on-other", ["score", "caches/little", "--signal", "right-tool[temperature=fitted]", "--fit-on", "other",
-                      "--out", "made.npz"], lambda folder: None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("words", "damage"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
@@ -274,3 +289,14 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     captured = capsys.readouterr()
     assert (code, captured.err.count("\n")) == (2, 1), captured.err
     assert captured.err.startswith("error: ")
+
+
+@pytest.mark.parametrize("damage", SHARDS.values(), ids=SHARDS)
+def test_a_damaged_shard_fails_its_part_of_a_run(
+    damage: Damage, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(whole, tmp_path / "copy")
+    damage(folder)
+    assert exit_code("run", folder / "caches/little", *QUICK, "--out", folder / "made") == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["failed"]
