@@ -59,12 +59,13 @@ class _Record(_Part):
     suite: _Suite
     caches: dict[str, _Cache]
     entries: list[_Entry]
-    arguments: list[str]
-    failures: list[_Failure]
-    notes: list[str]
-    versions: dict[str, Any]
-    machine: dict[str, Any]
-    git: dict[str, Any] | None
+    # What a run that was kept for later leaves out.
+    arguments: list[str] = []
+    failures: list[_Failure] = []
+    notes: list[str] = []
+    versions: dict[str, Any] = {}
+    machine: dict[str, Any] = {}
+    git: dict[str, Any] | None = None
 
 
 def record_problem(record: dict[str, Any]) -> str:
