@@ -87,7 +87,7 @@ class Comparison:
     @property
     def identical(self) -> bool:
         """Whether nothing differs in what both runs have, and neither has anything else."""
-        return not (self.moved or self.only_a or self.only_b or any(one.differs for one in self.paired))
+        return not (self.moved or self.only_a or self.only_b or any(pair.differs for pair in self.paired))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, with null for what is not a number."""
@@ -106,7 +106,7 @@ def compare_runs(path_a: Path, path_b: Path) -> Comparison:
     entries = list(shared_entries(a, b))
     if not entries:
         raise InputError(f"{path_a} and {path_b} have no signal in common")
-    protocols = [one for one in a.protocols if one in b.protocols]
+    protocols = [protocol for protocol in a.protocols if protocol in b.protocols]
     paired = list(paired_readings(a, b, shared, protocols, entries))
     moved: list[Moved] = []
     same = 0
@@ -161,7 +161,7 @@ def only_in(run: FinishedRun, other: FinishedRun, entries: set[RunEntry]) -> lis
     """What the other run has nothing to compare with, in words."""
     found = [f"cache {cache.name}" for cache in run.caches if cache.name not in other.record["caches"]]
     found += [f"signal {entry.text}" for entry in run.entries if entry not in entries]
-    return found + [f"protocol {one}" for one in run.protocols if one not in other.protocols]
+    return found + [f"protocol {protocol}" for protocol in run.protocols if protocol not in other.protocols]
 
 
 def samples_by_reading(run: FinishedRun) -> dict[tuple[Any, ...], pd.DataFrame]:
@@ -227,7 +227,7 @@ def sign_test(first: int, second: int) -> float:
 
 def adjusted(paired: list[Paired]) -> list[Paired]:
     """The readings with p-values adjusted over all of them, answers and exits apart."""
-    right, exits = holm([one.p_right for one in paired]), holm([one.p_exit for one in paired])
+    right, exits = holm([pair.p_right for pair in paired]), holm([pair.p_exit for pair in paired])
     return [
         Paired(**{**asdict(one), "p_right_adjusted": float(p), "p_exit_adjusted": float(q)})
         for one, p, q in zip(paired, right, exits, strict=True)

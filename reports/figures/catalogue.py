@@ -28,7 +28,7 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
     found: list[ReportFigure] = []
     first = run.protocols[0] if run.protocols else ""
     primary = f"{float(run.suite['primary_speed_up']):g}×"
-    drawn = {(one.cache, one.protocol) for one in run.rows.values()}
+    drawn = {(row.cache, row.protocol) for row in run.rows.values()}
 
     def add(kind: str, topic: str, title: str, caption: str, spec: FigureSpec, *name: str) -> None:
         parts = [kind, *name]

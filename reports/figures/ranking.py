@@ -49,7 +49,7 @@ def draw_dis(run: FinishedRun, spec: FigureSpec) -> Drawing:
             for entry in run.entries
         ]
         values.append(np.array([[np.nan if row is None else row.value for row in line] for line in rows]))
-    known = np.concatenate([one[~np.isnan(one)] for one in values]) if values else np.array([])
+    known = np.concatenate([value[~np.isnan(value)] for value in values]) if values else np.array([])
     low, high = (min(50.0, float(known.min())), float(known.max())) if known.size else (50.0, 100.0)
     names = [shortened(run.label(entry.signal, entry.parameters), 24) for entry in run.entries]
     for number, axes in enumerate(panels.flat):

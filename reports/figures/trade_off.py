@@ -126,18 +126,27 @@ def draw_readings(
 
 
 def draw_bounds(axes: Axes, run: FinishedRun, cache: CacheMetadata, protocol: str, right: float) -> list[Line2D]:
-    """The final layer, a coin, every fixed layer, and where the oracle is."""
+    """The final layer, the random exit policy, every fixed layer, and where the oracle is."""
     handles = []
     measure = cache.measure
     final = run.row(cache, protocol, "final", "", measure, FINAL)
     if final is not None and not math.isnan(final.value):
         axes.axhline(final.value, color="#222222", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
         handles.append(Line2D([], [], color="#222222", linestyle=(0, (1, 2)), label="Final layer"))
-    coin = of_place(run.curves, cache.name, protocol)
-    coin = coin[(coin["signal"] == "random") & (coin["kind"] == "point") & (coin["speed_up"] <= right)]
-    if len(coin) and "random" not in {entry.signal for entry in run.entries}:
-        coin = coin.sort_values("speed_up")
-        axes.plot(coin["speed_up"], coin["score"], color="#777777", linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
+    random_exit = of_place(run.curves, cache.name, protocol)
+    random_exit = random_exit[
+        (random_exit["signal"] == "random") & (random_exit["kind"] == "point") & (random_exit["speed_up"] <= right)
+    ]
+    if len(random_exit) and "random" not in {entry.signal for entry in run.entries}:
+        random_exit = random_exit.sort_values("speed_up")
+        axes.plot(
+            random_exit["speed_up"],
+            random_exit["score"],
+            color="#777777",
+            linewidth=1.2,
+            linestyle=(0, (5, 3)),
+            zorder=2,
+        )
         handles.append(Line2D([], [], color="#777777", linestyle=(0, (5, 3)), label="Random"))
     layers = [
         (cache.layers / layer, run.row(cache, protocol, "fixed", "", measure, NOWHERE, layer))

@@ -110,7 +110,7 @@ def spread(
     return Spread(
         place=place_title(run, cache),
         where=where,
-        values=tuple(found(entry.signal, one) for one in entry.values),
+        values=tuple(found(entry.signal, value) for value in entry.values),
         beside=found(beside.signal, beside.parameters),
         chosen=choice_text(entry, found(entry.signal, entry.parameters)),
     )
@@ -124,7 +124,7 @@ def spread_table(run: FinishedRun, entry: RunEntry, beside: RunEntry, spreads: S
         more = [label(fixed(one.width, 1)), label(fixed(one.std_err, 1)), label(one.chosen)]
         rows.append(TableRow(cells=(label(one.place), label(one.where), *cells, *more), kind="other"))
     name, beside_name = run.label(entry.signal, entry.parameters), run.label(beside.signal, beside.parameters)
-    values = [entry.varied_text(one) for one in entry.values]
+    values = [entry.varied_text(value) for value in entry.values]
     columns = [
         TableColumn("Task"),
         TableColumn("Read at"),
@@ -195,12 +195,18 @@ def mean(values: Sequence[float]) -> float:
 def change_table(run: FinishedRun, changes: Sequence[ProtocolChange], first: str, second: str) -> Table:
     """One row per entry: mean and largest change of score and speed-up."""
     rows = []
-    for one in changes:
-        moved = [signed(mean(one.scores), 2), signed(largest(one.scores), 2)]
-        where = one.places[one.scores.index(largest(one.scores))] if one.scores and largest(one.scores) else "–"
-        pace = [signed(mean(one.speed_ups), 3), signed(largest(one.speed_ups), 3)]
-        name = run.label(one.entry.signal, one.entry.parameters)
-        rows.append(TableRow(cells=tuple(map(label, (name, str(len(one.places)), *moved, where, *pace))), kind="other"))
+    for change in changes:
+        moved = [signed(mean(change.scores), 2), signed(largest(change.scores), 2)]
+        where = (
+            change.places[change.scores.index(largest(change.scores))]
+            if change.scores and largest(change.scores)
+            else "–"
+        )
+        pace = [signed(mean(change.speed_ups), 3), signed(largest(change.speed_ups), 3)]
+        name = run.label(change.entry.signal, change.entry.parameters)
+        rows.append(
+            TableRow(cells=tuple(map(label, (name, str(len(change.places)), *moved, where, *pace))), kind="other")
+        )
     columns = [TableColumn("Signal"), TableColumn(title="caches", measure="change")]
     columns += [
         TableColumn(title="mean", group="score", measure="change"),

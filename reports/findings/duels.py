@@ -196,8 +196,8 @@ def tally_text(duels: Sequence[Duel]) -> str:
 def duel_table(duels: Sequence[Duel], subject: str, other: str, what: str) -> Table:
     """One row per duel: where, the difference, the verdict."""
     rows = [
-        TableRow(cells=(label(one.place), label(one.where), one.cell(), label(one.verdict)), kind="other")
-        for one in duels
+        TableRow(cells=(label(duel.place), label(duel.where), duel.cell(), label(duel.verdict)), kind="other")
+        for duel in duels
     ]
     columns = (
         TableColumn("Task"),

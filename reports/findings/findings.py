@@ -89,9 +89,9 @@ class Findings:
         run, subject, at = self.run, self.subject.title, at_speed_up(self.primary)
         scores = [(cache, cache.measure, at, None) for cache in run.caches]
         ranks = [(cache, "dis", NOWHERE, layer) for cache in run.caches for layer in cache.table_layers]
-        by_score = [(one.title, self.duels.score(one, self.primary)) for one in self.others]
-        by_dis = [(one.title, self.duels.dis(one)) for one in self.others]
-        every = [(one.title, [*self.scores(self.duels, one), *self.duels.dis(one)]) for one in self.others]
+        by_score = [(other.title, self.duels.score(other, self.primary)) for other in self.others]
+        by_dis = [(other.title, self.duels.dis(other)) for other in self.others]
+        every = [(other.title, [*self.scores(self.duels, other), *self.duels.dis(other)]) for other in self.others]
         what = f"task score {self.near}"
         return [
             text.headline_sentence(subject, every),
@@ -232,9 +232,9 @@ class Findings:
         run, at = self.run, at_speed_up(self.primary)
         return {
             place_title(run, cache): tuple(
-                run.label(one.signal, one.parameters)
-                for one in run.entries
-                if (row := run.row(cache, protocol, one.signal, one.parameters, cache.measure, at)) and row.best
+                run.label(entry.signal, entry.parameters)
+                for entry in run.entries
+                if (row := run.row(cache, protocol, entry.signal, entry.parameters, cache.measure, at)) and row.best
             )
             for cache in run.caches
         }
@@ -252,7 +252,7 @@ class Findings:
 
     def caution(self, more: Sequence[str]) -> Section:
         """What to know before believing it."""
-        others = [(one, single(self.duels.score(one, self.primary))) for one in self.others]
+        others = [(other, single(self.duels.score(other, self.primary))) for other in self.others]
         power = [
             text.power_sentence(
                 self.subject.title,
@@ -262,7 +262,9 @@ class Findings:
             )
             for one, duels in others
         ]
-        same = text.identical_sentences(self.run, [one for one in self.run.identical if one.protocol == self.protocol])
+        same = text.identical_sentences(
+            self.run, [twins for twins in self.run.identical if twins.protocol == self.protocol]
+        )
         seeds = "Intervals cover the choice of the rows, not another training run of the network."
         sentences = (*more, seeds, *filter(None, power), *same)
         return Section("What to know before believing it", sentences, (power_table(self.run, self.subject, others),))

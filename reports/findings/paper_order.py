@@ -63,12 +63,12 @@ class Order:
         names = self.shared
         if len(names) < 2:
             return math.nan
-        found = kendalltau([round(self.ours[one], SAME) for one in names], [self.paper[one] for one in names])
+        found = kendalltau([round(self.ours[name], SAME) for name in names], [self.paper[name] for name in names])
         return float(found.statistic)
 
     def first(self, name: str) -> bool:
         """Whether this signal stands above all others that both orders hold."""
-        return name in self.shared and rank({one: self.ours[one] for one in self.shared}, name) == (1, False)
+        return name in self.shared and rank({title: self.ours[title] for title in self.shared}, name) == (1, False)
 
     def appears(self, name: str) -> Appearance:
         """Whether the paper's order appears: ``name`` alone on top, and most pairs of signals as in the paper."""
@@ -126,7 +126,7 @@ def score_order(run: FinishedRun, caches: Sequence[CacheMetadata], protocol: str
             ours[title] = math.fsum(value for value, _ in found) / len(found)
             stood_in += sum(exact for _, exact in found)
         figures = [published_score(score_file(cache.model), title, run.task_title(cache)) for cache in caches]
-        printed = [one.value for one in figures if one is not None]
+        printed = [figure.value for figure in figures if figure is not None]
         if speed_up == 2 and caches and len(printed) == len(caches):
             paper[title] = math.fsum(printed) / len(printed)
     return Order(ours=ours, paper=paper, over=len(caches), stood_in=stood_in)

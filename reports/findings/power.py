@@ -35,7 +35,7 @@ def published_difference(run: FinishedRun, cache: CacheMetadata, subject: RunEnt
     """The subject less another signal in the paper's main table; NaN where it has not both."""
     file, task = score_file(cache.model), run.task_title(cache)
     figures = [published_score(file, entry.title, task) for entry in (subject, other)]
-    values = [one.value for one in figures if one is not None]
+    values = [figure.value for figure in figures if figure is not None]
     return values[0] - values[1] if len(values) == 2 else math.nan
 
 
@@ -46,7 +46,7 @@ def published_dis_difference(
     if cache.layers != PUBLISHED_DEPTH:
         return math.nan
     figures = [published_dis(entry.title, run.task_title(cache), layer) for entry in (subject, other)]
-    values = [one.value for one in figures if one is not None]
+    values = [figure.value for figure in figures if figure is not None]
     return values[0] - values[1] if len(values) == 2 else math.nan
 
 

@@ -146,7 +146,7 @@ def paper_sentence(
 
 def spread_sentence(spreads: Sequence[Spread], what: str, parameter: str, columns: str) -> str:
     """How far the values of a grid differ, against the standard error of one number."""
-    known = [one for one in spreads if not math.isnan(one.width)]
+    known = [spread for spread in spreads if not math.isnan(spread.width)]
     if not known:
         return ""
     widest = max(known, key=lambda one: one.width)
@@ -160,7 +160,7 @@ def spread_sentence(spreads: Sequence[Spread], what: str, parameter: str, column
 
 def recommended_sentence(spreads: Sequence[Spread], values: Sequence[float], advice: ParameterRange) -> str:
     """Where the best value of a parameter lies, against the range that its paper advises."""
-    known = [one for one in spreads if one.used]
+    known = [spread for spread in spreads if spread.used]
     if not known:
         return ""
     names = [str(number) for number in range(len(values))]
@@ -174,9 +174,11 @@ def recommended_sentence(spreads: Sequence[Spread], values: Sequence[float], adv
 def change_sentence(changes: Sequence[ProtocolChange], first: str, second: str, near: str) -> str:
     """What the second protocol changes in scores and speed-ups."""
     moved = [
-        (value, one.entry.title, place) for one in changes for value, place in zip(one.scores, one.places, strict=True)
+        (value, change.entry.title, place)
+        for change in changes
+        for value, place in zip(change.scores, change.places, strict=True)
     ]
-    paces = [value for one in changes for value in one.speed_ups]
+    paces = [value for change in changes for value in change.speed_ups]
     if not moved:
         return f"No reading {near} stands under both protocols, {first} and {second}."
     value, title, place = max(moved, key=lambda one: abs(one[0]))
@@ -241,8 +243,8 @@ def power_sentence(subject: str, other: str, duels: Sequence[Duel], published: S
 def identical_sentences(run: FinishedRun, identical: Sequence[Identical]) -> list[str]:
     """Which entries are one and the same, each group of them with all the places where that holds."""
     places: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for one in identical:
-        places.setdefault(one.members, []).append(short_name(place_title(run, one.cache)))
+    for twins in identical:
+        places.setdefault(twins.members, []).append(short_name(place_title(run, twins.cache)))
     return [
         f"{listed([run.label(*member) for member in members])} agree in every number on {', '.join(found)}: there they "
         "are one signal under several names."

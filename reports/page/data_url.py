@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from markupsafe import Markup
+
+UNCODED = " <>/:;=,'()!*+?@[]{}|^"
+"""Signs of an SVG that mean nothing inside a double-quoted attribute; coding them would triple their size."""
 
 
 def data_url(svg: str) -> Markup:
@@ -18,8 +22,7 @@ def data_url(svg: str) -> Markup:
     body = re.sub(r">\s+<", "><", svg[svg.index("<svg") :].strip())
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r"<[^>]+>", lambda tag: other_quotes(tag.group(0)), body)
-    coded = body.replace("%", "%25").replace("#", "%23").replace('"', "%22").replace("&", "&amp;")
-    return Markup(f"data:image/svg+xml;charset=utf-8,{coded}")  # noqa: S704 - coded just above
+    return Markup(f"data:image/svg+xml;charset=utf-8,{quote(body, safe=UNCODED)}")  # noqa: S704 - no quote is left
 
 
 def other_quotes(tag: str) -> str:

@@ -130,7 +130,7 @@ class RunView:
         """What there is about each task, in the suite's order."""
         found = []
         for cache, shown in zip(self.run.caches, self.task_tables, strict=True):
-            mine = [one for one in self.figures if one.figure.cache == cache.name]
+            mine = [figure for figure in self.figures if figure.figure.cache == cache.name]
             mine.sort(key=lambda one: one.figure.protocol != self.verdict.protocol)
             title = place_title(self.run, cache)
             found.append(
@@ -164,11 +164,11 @@ def cell_parts(cell: Cell) -> list[str | Number]:
     """A cell's text cut at its numbers. Raises ValueError when a number is not in the text."""
     parts: list[str | Number] = []
     rest = cell.text
-    for one in cell.numbers:
-        before, found, rest = rest.partition(one.text)
+    for number in cell.numbers:
+        before, found, rest = rest.partition(number.text)
         if not found:
-            raise ValueError(f"cell {cell.text!r} does not show its number {one.text!r}")
-        parts += [before, one] if before else [one]
+            raise ValueError(f"cell {cell.text!r} does not show its number {number.text!r}")
+        parts += [before, number] if before else [number]
     return [*parts, rest] if rest else parts
 
 
@@ -198,15 +198,15 @@ def topics_of(views: Sequence[RunView]) -> list[PageTopic]:
     leading = {view.verdict.protocol for view in views}
     found = []
     for key, question in TOPICS.items():
-        tables = [one for view in views for one in view.tables if one.table.topic == key]
-        drawn = [one for view in views for one in view.figures if one.figure.topic == key]
+        tables = [table for view in views for table in view.tables if table.table.topic == key]
+        drawn = [figure for view in views for figure in view.figures if figure.figure.topic == key]
         figures = tuple(one for one in drawn if not one.figure.cache)
         by_task = tuple(one for one in drawn if one.figure.cache)
-        first = tuple(one for one in tables if not one.table.protocol or one.table.protocol in leading)
+        first = tuple(table for table in tables if not table.table.protocol or table.table.protocol in leading)
         rest: dict[str, list[ShownTable]] = {}
-        for one in tables:
-            if one not in first:
-                rest.setdefault(one.table.protocol, []).append(one)
+        for table in tables:
+            if table not in first:
+                rest.setdefault(table.table.protocol, []).append(table)
         if tables or drawn:
             others = tuple((protocol, tuple(group)) for protocol, group in rest.items())
             found.append(

@@ -90,9 +90,11 @@ def backbone_of(file: str) -> str:
 
 def published_score(file: str, method: str, task: str) -> PublishedFigure | None:
     """One figure of a main table."""
-    return next((one for one in figures(file) if one.method == method and one.task == task), None)
+    return next((figure for figure in figures(file) if figure.method == method and figure.task == task), None)
 
 
 def published_dis(method: str, task: str, layer: int) -> PublishedFigure | None:
     """One figure of the DIS table."""
-    return next((one for one in figures(DIS) if (one.method, one.task, one.layer) == (method, task, layer)), None)
+    return next(
+        (figure for figure in figures(DIS) if (figure.method, figure.task, figure.layer) == (method, task, layer)), None
+    )

@@ -148,7 +148,10 @@ def difference_table(run: FinishedRun, group: Group, protocol: str, place: tuple
         topic="pairs",
         columns=(
             TableColumn("Signal"),
-            *(TableColumn(title=run.label(*one), group="less", measure="difference", better="higher") for one in names),
+            *(
+                TableColumn(title=run.label(*name), group="less", measure="difference", better="higher")
+                for name in names
+            ),
         ),
         rows=tuple(rows),
         notes=(

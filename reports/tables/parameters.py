@@ -33,12 +33,12 @@ def grid_rows(run: FinishedRun, entry: RunEntry, cells: dict[str, list[Cell]]) -
     """One row per value, then the row of what was chosen; values that the run has nothing of are left out."""
     rows = [
         TableRow(
-            cells=(label(entry.varied_text(one), f"{entry.signal}[{one}]"), *cells[one]),
+            cells=(label(entry.varied_text(value), f"{entry.signal}[{value}]"), *cells[value]),
             kind="other",
             signal=entry.signal,
         )
-        for one in entry.values
-        if any(cell.numbers for cell in cells[one])
+        for value in entry.values
+        if any(cell.numbers for cell in cells[value])
     ]
     chosen = label(
         f"{run.label(entry.signal, entry.parameters)}, chosen", f"{entry.text}: as it stands in other tables"

@@ -77,7 +77,7 @@ def published_dis_rows(run: FinishedRun, group: Group) -> list[TableRow]:
             for cache, layer in task_layers(group)
         ]
         if any(figures):
-            cells = [Cell("–", status="published") if one is None else published_cell(one) for one in figures]
+            cells = [Cell("–", status="published") if figure is None else published_cell(figure) for figure in figures]
             found.append(
                 TableRow(cells=(label(f"{title} ({published.WHAT[published.DIS]})"), *cells), kind="published")
             )

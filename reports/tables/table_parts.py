@@ -47,9 +47,9 @@ def where(run: FinishedRun, group: Group, protocol: str) -> str:
 def finished(run: FinishedRun, table: Table, group: Group | None = None) -> Table:
     """The table with the notes its cells need behind its own."""
     mine = [
-        one
-        for one in run.identical
-        if group is not None and one.protocol == table.protocol and one.cache in group.caches
+        twins
+        for twins in run.identical
+        if group is not None and twins.protocol == table.protocol and twins.cache in group.caches
     ]
     return replace(table, notes=notes_of(table.rows, mine, run, *table.notes))
 
@@ -61,7 +61,7 @@ def notes_of(rows: Sequence[TableRow], identical: Iterable[Identical], run: Fini
     if any(cell.tied for cell in cells):
         notes.append(BEST_NOTE)
     notes += [note for status, note in MARK_NOTES.items() if any(cell.status == status for cell in cells)]
-    notes += [one.sentence(run) for one in identical]
+    notes += [twins.sentence(run) for twins in identical]
     empty: dict[str, list[str]] = {}
     for row in rows:
         for cell in row.cells:

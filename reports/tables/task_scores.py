@@ -63,7 +63,7 @@ def published_score_rows(run: FinishedRun, group: Group) -> list[TableRow]:
     for method in (*titles, published.backbone_of(file)):
         figures = [published.published_score(file, method, run.task_title(cache)) for cache in group.caches]
         if any(figures):
-            cells = [Cell("–", status="published") if one is None else published_cell(one) for one in figures]
+            cells = [Cell("–", status="published") if figure is None else published_cell(figure) for figure in figures]
             if len(group.caches) > 1:
                 cells.append(Cell("–", status="published", notes=("not in the published data",)))
             found.append(TableRow(cells=(label(f"{method} ({published.WHAT[file]})"), *cells), kind="published"))

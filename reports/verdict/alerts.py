@@ -17,7 +17,7 @@ Severity = Literal["error", "caution", "note"]
 FEW_ROWS = 300
 """Below this many samples, a difference of two points of accuracy drowns in chance."""
 TIED_PERCENT = 5.0
-"""A share of tied pairs from which a ranking is partly a coin."""
+"""A share of tied pairs from which a ranking is partly random."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def failed_units(record: Mapping[str, object]) -> list[Alert]:
         if record.get("complete", True):
             return []
         return [Alert("error", "failed", "This run is not complete", "Start it again: it continues where it was left.")]
-    places = tuple(f"{one['label']}: {one['reason']}" for one in failures)
+    places = tuple(f"{failure['label']}: {failure['reason']}" for failure in failures)
     count = f"{len(places)} parts of the run" if len(places) > 1 else "One part of the run"
     meaning = "Their cells are missing below, and nothing was compared with them. Start the run again to try once more."
     return [Alert(severity="error", kind="failed", headline=f"{count} failed", meaning=meaning, places=places)]
@@ -145,7 +145,7 @@ def tie_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     ]
     meaning = (
         f"At least {TIED_PERCENT:g} % of the pairs behind a DIS are tied and count one half each: "
-        "part of that ranking is a coin."
+        "part of that ranking is random."
     )
     return grouped(
         "note", "ties", "{} with many ties", meaning, found, run, lambda row: f"layer {row.layer}", "ranking"

@@ -34,7 +34,7 @@ def verdict_of(standings: Standings) -> RunVerdict:
     scores = standings.at_speed_up(speed_up, protocol)
     ranks = standings.at_layers(protocol)
     sentences = [lead_sentence(scores, speed_up, protocol), winners_sentence(scores), ranking_sentence(ranks)]
-    return RunVerdict(protocol, speed_up, tuple(one for one in sentences if one), tuple(scores))
+    return RunVerdict(protocol, speed_up, tuple(sentence for sentence in sentences if sentence), tuple(scores))
 
 
 def lead_sentence(standings: Sequence[ColumnStanding], speed_up: float, protocol: str) -> Sentence:
@@ -108,14 +108,14 @@ def p_sentence(p_value: Number) -> Sentence:
 
 def winners_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     """On how many tasks one signal stands alone at the top."""
-    tasks = [one for one in standings if one.cache and one.compared > 1]
+    tasks = [standing for standing in standings if standing.cache and standing.compared > 1]
     if len(tasks) < 2:
         return ()
-    alone = [one for one in tasks if one.alone]
-    others = [short_name(one.place) for one in tasks if not one.alone]
+    alone = [task for task in tasks if task.alone]
+    others = [short_name(task.place) for task in tasks if not task.alone]
     if not alone:
         return (f"Task by task, no single winner can be claimed on any of the {len(tasks)} tasks.",)
-    winners = listed([f"{short_name(one.best)} on {short_name(one.place)}" for one in alone])
+    winners = listed([f"{short_name(standing.best)} on {short_name(standing.place)}" for standing in alone])
     if not others:
         return (f"Task by task, one signal is clearly ahead on all {len(tasks)} tasks: {winners}.",)
     return (
@@ -126,11 +126,11 @@ def winners_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
 
 def ranking_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     """Which signal is most often at the top when right predictions are to rank above wrong ones."""
-    compared = [one for one in standings if one.compared > 1]
+    compared = [standing for standing in standings if standing.compared > 1]
     if not compared:
         return ()
-    top = Counter(name for one in compared for name in one.leaders)
-    alone = Counter(one.best for one in compared if one.alone)
+    top = Counter(name for standing in compared for name in standing.leaders)
+    alone = Counter(standing.best for standing in compared if standing.alone)
     most = max(top.values())
     leaders = listed([short_name(name) for name, count in top.items() if count == most])
     columns = f"{len(compared)} {'pairs' if len(compared) > 1 else 'pair'} of task and layer"

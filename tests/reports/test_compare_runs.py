@@ -36,30 +36,30 @@ def test_a_run_does_not_differ_from_itself(paths: tuple[Path, Path]) -> None:
     same = compare_runs(paths[0], paths[0])
     assert same.identical
     assert same.paired
-    assert all(one.p_right == one.p_exit == 1.0 for one in same.paired)
+    assert all(pair.p_right == pair.p_exit == 1.0 for pair in same.paired)
 
 
 def test_a_pair_counts_the_samples_that_differ(paths: tuple[Path, Path], comparison: Comparison) -> None:
     a, b = (pd.read_parquet(path / "samples.parquet") for path in paths)
     seen = 0
-    for one in comparison.paired:
-        signal = one.signal_a.partition("[")[0]
+    for pair in comparison.paired:
+        signal = pair.signal_a.partition("[")[0]
         first, second = (
             {
                 row.id: row
                 for row in frame[
-                    (frame["signal"] == signal) & (frame["operating_point"] == one.point.text)
+                    (frame["signal"] == signal) & (frame["operating_point"] == pair.point.text)
                 ].itertuples()
             }
             for frame in (a, b)
         )
         assert set(first) == set(second)
-        assert len(first) == one.samples
-        assert one.only_a_right == sum(first[key].right and not second[key].right for key in first)
-        assert one.only_b_right == sum(second[key].right and not first[key].right for key in first)
-        assert one.earlier_in_a == sum(first[key].exit_layer < second[key].exit_layer for key in first)
-        assert one.accuracy_a == pytest.approx(100 * sum(row.right for row in first.values()) / len(first))
-        seen += one.differs
+        assert len(first) == pair.samples
+        assert pair.only_a_right == sum(first[key].right and not second[key].right for key in first)
+        assert pair.only_b_right == sum(second[key].right and not first[key].right for key in first)
+        assert pair.earlier_in_a == sum(first[key].exit_layer < second[key].exit_layer for key in first)
+        assert pair.accuracy_a == pytest.approx(100 * sum(row.right for row in first.values()) / len(first))
+        seen += pair.differs
     assert seen
 
 
@@ -67,17 +67,17 @@ def test_a_value_read_from_samples_equals_the_one_in_the_results(
     paths: tuple[Path, Path], comparison: Comparison
 ) -> None:
     results = pd.read_parquet(paths[0] / "results.parquet")
-    for one in comparison.paired:
-        if one.signal_a == "deebert":
-            mine = results[(results["signal"] == "deebert") & (results["operating_point"] == one.point.text)].set_index(
-                "measure"
-            )["value"]
-            assert mine["accuracy"] == pytest.approx(one.accuracy_a)
-            assert mine["speed_up"] == pytest.approx(one.speed_up_a)
+    for pair in comparison.paired:
+        if pair.signal_a == "deebert":
+            mine = results[
+                (results["signal"] == "deebert") & (results["operating_point"] == pair.point.text)
+            ].set_index("measure")["value"]
+            assert mine["accuracy"] == pytest.approx(pair.accuracy_a)
+            assert mine["speed_up"] == pytest.approx(pair.speed_up_a)
 
 
 def test_the_same_signal_with_other_parameters_is_still_compared(comparison: Comparison) -> None:
-    pairs = {(one.signal_a, one.signal_b) for one in comparison.paired}
+    pairs = {(pair.signal_a, pair.signal_b) for pair in comparison.paired}
     assert ("cap[alpha=0.1|1]", "cap[alpha=10]") in pairs
     assert ("deebert", "deebert") in pairs
 
@@ -90,13 +90,13 @@ def test_what_only_one_run_has_is_named(comparison: Comparison) -> None:
 
 def test_an_unchanged_signal_has_not_moved(comparison: Comparison) -> None:
     assert comparison.same > 0
-    assert {one.signal_a for one in comparison.moved} == {"cap[alpha=0.1|1]"}
+    assert {change.signal_a for change in comparison.moved} == {"cap[alpha=0.1|1]"}
 
 
 def test_adjusted_p_values_are_never_smaller(comparison: Comparison) -> None:
-    for one in comparison.paired:
-        assert one.p_right_adjusted >= one.p_right
-        assert one.p_exit_adjusted >= one.p_exit
+    for pair in comparison.paired:
+        assert pair.p_right_adjusted >= pair.p_right
+        assert pair.p_exit_adjusted >= pair.p_exit
 
 
 @given(st.integers(0, 40), st.integers(0, 40))

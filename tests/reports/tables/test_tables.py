@@ -114,7 +114,7 @@ def test_the_main_table_has_every_signal_every_bound_and_the_published_rows_apar
     main = short_name(tables, "main-base")
     kinds = [row.kind for row in main.rows]
     assert kinds == sorted(kinds, key=["signal", "bound", "published"].index)
-    assert [row.cells[0].text for row in main.rows if row.kind == "signal"] == [one.title for one in run.entries]
+    assert [row.cells[0].text for row in main.rows if row.kind == "signal"] == [entry.title for entry in run.entries]
     assert [row.cells[0].text for row in main.rows if row.kind == "bound"] == ["Random", "Oracle", "Final layer"]
     assert all("published" in row.cells[0].text for row in main.rows if row.kind == "published")
     assert [column.title for column in main.columns] == ["Signal", "SST-2", "MRPC F1", "AVG"]
@@ -123,7 +123,7 @@ def test_the_main_table_has_every_signal_every_bound_and_the_published_rows_apar
 def test_a_measured_cell_reads_score_and_speed_up(tables: list[Table]) -> None:
     cell = row_of(short_name(tables, "main-base"), "DeeBERT").cells[1]
     assert re.fullmatch(r"\d+\.\d \(\d\.\d\d×\)", cell.text)
-    assert [one.key[-1] for one in cell.numbers] == ["accuracy", "speed_up"]
+    assert [number.key[-1] for number in cell.numbers] == ["accuracy", "speed_up"]
 
 
 def test_an_unmatched_cell_is_marked_and_has_the_randomised_value_beside_it(tables: list[Table]) -> None:
@@ -157,11 +157,11 @@ def test_identical_signals_are_named_in_a_note_where_there_are_two_classes(table
 
 
 def test_different_signals_are_not_called_identical(run: FinishedRun) -> None:
-    for one in run.identical:
-        assert ("e-lang", "temperature=1,center=false") not in one.members
+    for twins in run.identical:
+        assert ("e-lang", "temperature=1,center=false") not in twins.members
         for measure, layer in (("dis", 1), ("dis", 2)):
             values = {
-                run.row(one.cache, one.protocol, *member, measure, NOWHERE, layer).value for member in one.members
+                run.row(twins.cache, twins.protocol, *member, measure, NOWHERE, layer).value for member in twins.members
             }
             assert len({round(value, 6) for value in values if not math.isnan(value)}) <= 1
 

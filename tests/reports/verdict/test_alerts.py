@@ -32,7 +32,7 @@ def alerts(run_dir: Path) -> dict[str, Alert]:
 def entries(run_dir: Path) -> pd.DataFrame:
     """Rows of what the suite compares, single tasks only."""
     record = json.loads((run_dir / "run.json").read_text())
-    named = {(one["signal"], one["parameters"]) for one in record["entries"]}
+    named = {(entry["signal"], entry["parameters"]) for entry in record["entries"]}
     results = pd.read_parquet(run_dir / "results.parquet")
     own = [pair in named for pair in zip(results["signal"], results["parameters"], strict=True)]
     return results[pd.Series(own, index=results.index) & (results["cache"] != "")]

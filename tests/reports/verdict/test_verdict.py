@@ -92,7 +92,7 @@ def test_those_level_with_the_best_are_named_and_the_clear_lead_is_the_next(
 
 
 def test_every_task_has_its_standing(verdict: RunVerdict) -> None:
-    assert [one.cache for one in verdict.standings][-3:] == ["base-sst2", "base-mrpc", "tiny-mnli"]
+    assert [standing.cache for standing in verdict.standings][-3:] == ["base-sst2", "base-mrpc", "tiny-mnli"]
     assert verdict.standings[-2].question[-1] == "f1"
 
 
