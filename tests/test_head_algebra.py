@@ -3,6 +3,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from exitbench.head_algebra import BLOCK_ELEMENTS, head_algebra, offset_norms
 
@@ -107,3 +108,26 @@ def test_offset_norms_do_not_see_the_number_of_threads() -> None:
         torch.set_num_threads(threads)
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
+
+
+class LargestMade(TorchDispatchMode):
+    """Notes the size of the largest tensor that any operation gives, views of its input apart."""
+
+    def __init__(self, given: torch.Tensor) -> None:
+        super().__init__()
+        self.storage, self.elements = given.untyped_storage().data_ptr(), 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = operation(*args, **(kwargs or {}))
+        for part in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(part, torch.Tensor) and part.untyped_storage().data_ptr() != self.storage:
+                self.elements = max(self.elements, part.numel())
+        return result
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_offset_norms_of_many_rows_are_made_in_blocks(dtype: torch.dtype) -> None:
+    features = torch.ones((3 * BLOCK_ELEMENTS // 64 + 5, 64), dtype=dtype)
+    with LargestMade(features) as made:
+        offset_norms(features, torch.zeros(64, dtype=torch.float64))
+    assert 0 < made.elements <= BLOCK_ELEMENTS == 2**19

@@ -243,6 +243,29 @@ def test_a_compact_copy_on_a_full_disk_leaves_nothing_behind(
     assert content(source) == before
 
 
+def test_the_folder_around_a_compact_copy_is_flushed_once_the_copy_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = synthetic_cache(tmp_path / "source", **SIZE), tmp_path / "target"
+    steps: list[tuple[str, Path]] = []
+
+    class Recording(atomic_files.Disk):
+        def flush(self, path: Path) -> None:
+            steps.append(("flush", path))
+            super().flush(path)
+
+        def rename(self, origin: Path, name: Path) -> None:
+            steps.append(("rename", name))
+            super().rename(origin, name)
+
+    monkeypatch.setattr(atomic_files, "disk", Recording())
+    compact(source, target)
+    named = steps.index(("rename", target))
+    assert steps[named + 1 :] == [("flush", tmp_path)]
+    partial = atomic_files.partial_name(target)
+    assert {("flush", partial), *(("flush", partial / path.name) for path in target.iterdir())} <= set(steps[:named])
+
+
 def test_a_compact_copy_that_cannot_take_its_name_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = synthetic_cache(tmp_path / "source", **SIZE)
 

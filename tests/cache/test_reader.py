@@ -160,6 +160,14 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda c: change(c / SHARD, "labels", put(3, value=7)),
         "expected labels in 0..2, found 7 at row 35",
     ),
+    "the first label outside the classes": (
+        lambda c: change(c / SHARD, "labels", put(31, value=3)),
+        "expected labels in 0..2, found 3 at row 63",
+    ),
+    "a label below the classes": (
+        lambda c: change(c / SHARD, "labels", put(0, value=-1)),
+        "expected labels in 0..2, found -1 at row 32",
+    ),
     "a repeated id": (
         lambda c: change(c / SHARD, "ids", put(0, value=5)),
         "expected every id once, found id 5 2 times",

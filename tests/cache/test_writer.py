@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from exitbench import atomic_files
 from exitbench.cache import Cache, Model, verify
 from exitbench.errors import InputError
 from tests.support.cache_writing import LAYERS, WIDTH, add, arrays, content, writer
@@ -162,3 +163,51 @@ def test_a_shard_that_another_rank_did_not_deliver_is_missed(tmp_path: Path) -> 
     ):
         for rows in target.pending(45):
             add(target, data, slice(rows.start, rows.stop))
+
+
+def test_stopped_anywhere_at_the_end_no_shard_of_another_rank_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = arrays(45)
+
+    class Stopped(BaseException):
+        pass
+
+    class Disk(atomic_files.Disk):
+        def __init__(self, stop_at: int) -> None:
+            self.left = stop_at
+
+        def rename(self, source: Path, target: Path) -> None:
+            self.count()
+            super().rename(source, target)
+
+        def remove(self, path: Path) -> None:
+            self.count()
+            super().remove(path)
+
+        def count(self) -> None:
+            if self.left == 0:
+                raise Stopped
+            self.left -= 1
+
+    for stop_at in range(20):
+        path = tmp_path / str(stop_at)
+        opened = [writer(path, data, rank=rank, ranks=3) for rank in range(3)]
+        for rank_writer in opened:
+            rank_writer.__enter__()
+        for rank_writer in opened:
+            for rows in rank_writer.pending(45):
+                add(rank_writer, data, slice(rows.start, rows.stop))
+        with monkeypatch.context() as patch:
+            patch.setattr(atomic_files, "disk", Disk(stop_at))
+            try:
+                opened[0].__exit__(None, None, None)
+            except Stopped:
+                pass
+            else:
+                break
+        with writer(path, data) as target:
+            assert target.rows_done == 45, f"stopped at step {stop_at}"
+            assert list(target.pending(45)) == []
+    assert stop_at == 4  # the record of all ranks, two records of ranks, and the word "complete"
+    assert Cache(path).rows == 45

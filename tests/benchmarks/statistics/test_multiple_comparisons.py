@@ -60,6 +60,13 @@ def test_best_and_all_not_significantly_worse_are_marked():
     assert column.tied_with_best.tolist() == [False, True, True, True, False]
 
 
+def test_at_exactly_five_percent_holm_rejects_so_there_is_no_tie():
+    at, above = (against_best([5.0, 4.0], lambda best, other, p=p: p) for p in (0.05, np.nextafter(0.05, 1)))
+    assert 0 in rejected_step_down([0.05], 0.05)
+    assert at.tied_with_best.tolist() == [True, False]
+    assert above.tied_with_best.tolist() == [True, True]
+
+
 def test_for_a_rate_the_smallest_is_best():
     column = against_best([3.0, 1.0, 2.0], lambda best, other: 0.5, larger_is_better=False)
     assert column.best.tolist() == [False, True, False]

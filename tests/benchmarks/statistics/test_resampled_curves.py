@@ -20,6 +20,7 @@ from exitbench.benchmarks.statistics.resampled_points import (
     without,
 )
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
+from exitbench.errors import InputError
 from tests.support.score_cases import random_case
 
 SEEDS = range(60)
@@ -130,6 +131,38 @@ def test_a_thinned_list_of_points_gives_the_error_of_all_points(monkeypatch):
     thinned = gather(sums, nearest_listed_points(sums, np.array([1.5]))).accuracy[0]
     assert thinned.std() == pytest.approx(exact.std(), rel=0.02)
     np.testing.assert_allclose(thinned, exact, atol=0.1 * exact.std() + 0.1)
+
+
+@pytest.mark.parametrize("speed_up", [1.3, 2.0])
+def test_within_six_standard_errors_a_listed_point_is_never_a_tenth_of_one_away(monkeypatch, speed_up):
+    rng = np.random.default_rng(1)
+    samples, depth = 60_000, 12
+    scores = SignalScores(rng.normal(size=(depth - 1, samples)), ">=")
+    curve = trade_off_curve(scores, Outcomes(rng.random((depth, samples)) < 0.8))
+    monkeypatch.setattr(weighted_curve, "ALL_POINTS", 4)  # the mesh alone
+    listed = curve.relative_cost[listed_points(curve, [speed_up])]
+    exits = curve.exit_layers(int(np.searchsorted(curve.speed_up, speed_up)))
+    error = exits.std() / depth / np.sqrt(samples)
+    costs = 1 / speed_up + error * np.linspace(-6, 6, 999)
+    furthest = np.abs(costs[:, None] - listed).min(axis=1).max()
+    assert furthest < 0.1 * error
+    assert len(listed) < curve.points / 1000
+
+
+@pytest.mark.parametrize(("limit", "refused"), [(2 * 5 * 40, True), (2 * 5 * 40 + 1, False)])
+def test_sums_that_float32_may_not_hold_exactly_are_refused(monkeypatch, limit, refused):
+    largest = weighted_curve.LARGEST_EXACT
+    assert np.float32(largest - 1) + np.float32(1) == largest
+    assert np.float32(largest) + np.float32(1) == np.float32(largest)
+    rng = np.random.default_rng(0)
+    curve = trade_off_curve(SignalScores(rng.normal(size=(4, 40)), ">="), Outcomes(rng.random((5, 40)) < 0.5))
+    ones = SampleWeights.of(np.ones((40, 1), dtype=np.uint8))
+    monkeypatch.setattr(weighted_curve, "LARGEST_EXACT", limit)
+    if not refused:
+        assert weighted_tally(curve, curve.events.ends, ones).samples == [40]
+        return
+    with pytest.raises(InputError, match=r"expected at most 40 samples, found 40"):
+        weighted_tally(curve, curve.events.ends, ones)
 
 
 @pytest.mark.parametrize(("block", "blocks"), [(0, 50), (100, 17), (10**6, 1)])

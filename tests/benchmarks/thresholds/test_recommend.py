@@ -87,6 +87,17 @@ def test_too_few_samples_are_refused(tmp_path):
         recommend(Cache(few), [load_registry().make("deebert")], speed_up=2.0)
 
 
+@pytest.mark.parametrize(("rows", "refused"), [(49, True), (50, False)])
+def test_fifty_samples_are_just_enough(tmp_path, rows, refused):
+    cache = Cache(synthetic_cache(tmp_path / "few", rows=rows, layers=4, width=4, compact=True))
+    signal = load_registry().make("deebert")
+    if not refused:
+        assert recommend(cache, [signal], speed_up=2.0, resamples=20).samples == 50
+        return
+    with pytest.raises(InputError, match=r"few has 49 samples; below 50"):
+        recommend(cache, [signal], speed_up=2.0, resamples=20)
+
+
 def test_the_verb_prints_a_signal_that_can_be_made_again(path):
     words = [
         "threshold",
