@@ -6,31 +6,28 @@ which is written last. Nothing here knows what the work is, so that another exec
 
 The files in a unit's folder are scratch: written plainly and without fsync, since the caller removes them at the
 end, and what a killed process has written is not lost. Only a crash of the machine can lose it.
+
+A worker whose parent is gone ends at once, whatever ended the parent. A unit whose worker died (killed by the system
+for its memory, crashed in a library) is tried once more in a process of its own; only then has it failed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import os
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any, Protocol
 
 from exitbench.errors import InputError, one_line
+from exitbench.worker_processes import new_pool
 
 DONE = "done.json"
-LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-"""Where the libraries below numpy and torch look for their number of threads."""
-SAFE_PATH = "PYTHONSAFEPATH"
-"""With this in its environment, Python does not put the current folder on a new process's search path."""
+LOST = "its worker process ended unexpectedly, twice"
 
 
 class Unit(Protocol):
@@ -79,49 +76,6 @@ def digest(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def get_ready(modules: Sequence[str]) -> None:
-    """What a worker does first: leave Ctrl-C to the parent and import what its units will need.
-
-    A terminal sends Ctrl-C to all processes; only the first one answers it, and the others go with it.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for module in modules:
-        importlib.import_module(module)
-
-
-def one_thread_per_process() -> None:
-    """Before numpy is loaded: processes are the parallelism, also in the children, which read this as they start."""
-    for library in LIBRARIES:
-        os.environ.setdefault(library, "1")
-
-
-@contextmanager
-def safe_path() -> Iterator[None]:
-    """Processes that are started inside do not import from the current folder, which may be a stranger's cache.
-
-    The search path that they are given afterwards is the one of this process.
-    """
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[SAFE_PATH]
-        else:
-            os.environ[SAFE_PATH] = before
-
-
-class _SafeProcess(SpawnProcess):
-    def start(self) -> None:
-        with safe_path():
-            super().start()
-
-
-class _SafeContext(SpawnContext):
-    Process = _SafeProcess
-
-
 class Workers:
     """``jobs`` processes kept over several stages, or this very process when ``jobs`` is 1.
 
@@ -166,32 +120,81 @@ class Workers:
         for unit in units:
             if is_done(unit):
                 finished(unit)
+        for unit in open_units:  # so that from here on a folder says that its unit was begun
+            shutil.rmtree(unit.folder, ignore_errors=True)
         outcomes: dict[Path, Failure | None] = {}
-        futures: dict[Future[Failure | None], Unit] = {}
         if self.jobs == 1 or len(open_units) < 2:
             for unit in open_units:
                 outcomes[unit.folder] = perform(unit)
                 finished(unit)
+            handed_out: dict[Future[Failure | None], Unit] = {}
         else:
-            pool = self._running_pool()
-            futures = {pool.submit(perform, unit): unit for unit in open_units}
+            handed_out = self._hand_out(open_units)
 
         def wait() -> list[Failure]:
-            for future in as_completed(futures):
-                unit = futures[future]
-                try:
-                    outcomes[unit.folder] = future.result()
-                except BrokenProcessPool:
-                    outcomes[unit.folder] = Failure(unit.label, "its worker process ended unexpectedly")
-                    self._pool = None
+            lost = self._collect(handed_out, outcomes, finished)
+            suspects: list[Unit] = []
+            fruitless = False
+            while lost:
+                begun = [unit for unit in lost if unit.folder.exists()]
+                suspects += begun
+                lost = [unit for unit in lost if unit not in begun]
+                if fruitless and not begun:  # processes that end before they begin anything will not do better
+                    outcomes.update({unit.folder: Failure(unit.label, LOST) for unit in lost})
+                    break
+                fruitless = not begun
+                lost = self._collect(self._hand_out(lost), outcomes, finished)
+            for unit in suspects:
+                outcomes[unit.folder] = perform_alone(unit, self._modules)
                 finished(unit)
             return [failure for unit in open_units if (failure := outcomes[unit.folder]) is not None]
 
         return wait
 
+    def _hand_out(self, units: Sequence[Unit]) -> dict[Future[Failure | None], Unit]:
+        futures: dict[Future[Failure | None], Unit] = {}
+        for unit in units:
+            try:
+                future = self._running_pool().submit(perform, unit)
+            except BrokenProcessPool as error:  # a process ended just now, or while it had nothing to do
+                future = Future()
+                future.set_exception(error)
+            futures[future] = unit
+        return futures
+
+    def _collect(
+        self,
+        futures: Mapping[Future[Failure | None], Unit],
+        outcomes: dict[Path, Failure | None],
+        finished: Callable[[Unit], None],
+    ) -> list[Unit]:
+        """Wait for units; those that were lost because a process of the pool ended, in their order."""
+        lost: set[Path] = set()
+        for future in as_completed(futures):
+            unit = futures[future]
+            try:
+                outcomes[unit.folder] = future.result()
+                finished(unit)
+            except BrokenProcessPool:
+                lost.add(unit.folder)
+        if lost and self._pool is not None:
+            self._pool.shutdown()  # its other processes are ended first, so that none works on what is tried again
+            self._pool = None
+        return [unit for unit in futures.values() if unit.folder in lost]
+
     def _running_pool(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            one_thread_per_process()
-            with safe_path():  # multiprocessing starts a process of its own, which keeps track of semaphores
-                self._pool = ProcessPoolExecutor(self.jobs, _SafeContext(), get_ready, (self._modules,))
+            self._pool = new_pool(self.jobs, self._modules)
         return self._pool
+
+
+def perform_alone(unit: Unit, modules: Sequence[str]) -> Failure | None:
+    """:func:`perform` in a new process with no other beside it, which may end without harm to anything else."""
+    if is_done(unit):  # its process ended after the work and before the answer
+        return None
+    shutil.rmtree(unit.folder, ignore_errors=True)
+    with new_pool(1, modules) as pool:
+        try:
+            return pool.submit(perform, unit).result()
+        except BrokenProcessPool:
+            return Failure(unit.label, LOST)

@@ -1,7 +1,10 @@
-"""Units over processes: started early, handed out without waiting, and a lost process is one failure, not the end."""
+"""Units over processes: started early, handed out without waiting, tried again when lost, gone with their parent."""
 
 import multiprocessing
 import os
+import re
+import signal
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -10,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from exitbench.errors import InputError
-from exitbench.workers import Failure, Workers, is_done
+from exitbench.workers import LOST, Failure, Workers, is_done
+from tests.support.interrupts import gone
 
 pytestmark = pytest.mark.process
 
@@ -55,6 +59,44 @@ class Lost:
 
     def work(self) -> None:
         os._exit(3)
+
+
+@dataclass(frozen=True)
+class Unlucky:
+    """Is killed the first time, as by a system that is out of memory."""
+
+    folder: Path
+    met: Path
+    label: str = "unlucky"
+
+    def work(self) -> None:
+        if not self.met.exists():
+            self.met.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Stubborn:
+    """Holds Python's lock for an hour: a regular expression that backtracks."""
+
+    folder: Path
+    label: str = "stubborn"
+
+    def work(self) -> None:
+        (self.folder / "process").write_text(str(os.getpid()))
+        re.match(r"(a+)+$", "a" * 40 + "b")
+
+
+@dataclass(frozen=True)
+class Sleeping:
+    """Waits for an hour."""
+
+    folder: Path
+    label: str = "sleeping"
+
+    def work(self) -> None:
+        (self.folder / "process").write_text(str(os.getpid()))
+        time.sleep(3600)
 
 
 @dataclass(frozen=True)
@@ -134,12 +176,73 @@ def test_one_job_is_this_process(tmp_path):
     assert [int(process) for process, _ in notes(units)] == [os.getpid()] * 2
 
 
-def test_a_lost_process_is_a_failure_and_the_next_stage_gets_new_ones(tmp_path):
+def test_a_unit_that_ends_its_process_twice_fails_alone_and_the_next_stage_gets_new_processes(tmp_path):
+    units = [Lost(tmp_path / "lost"), *(Note(tmp_path / str(number)) for number in range(6)), Lost(tmp_path / "other")]
+    counted = []
     with Workers(2) as workers:
-        failures = workers.run([Lost(tmp_path / "lost"), Lost(tmp_path / "other")], ignore)
-        assert Failure("lost", "its worker process ended unexpectedly") in failures
-        units = [Note(tmp_path / name) for name in "ab"]
+        failures = workers.run(units, counted.append)
+        assert failures == [Failure("lost", LOST)] * 2
+        assert [unit for unit in units if not is_done(unit)] == [units[0], units[-1]]
+        assert sorted(unit.folder for unit in counted) == sorted(unit.folder for unit in units)
+        assert workers.run([Note(tmp_path / name) for name in "ab"], ignore) == []
+
+
+def test_a_unit_whose_process_was_killed_from_outside_is_done_the_second_time(tmp_path):
+    units = [Unlucky(tmp_path / name, tmp_path / f"{name}.met") for name in "abc"]
+    with Workers(2) as workers:
         assert workers.run(units, ignore) == []
+    assert all(map(is_done, units))
+    assert all(unit.met.exists() for unit in units)
+
+
+def test_a_process_that_ends_while_it_has_nothing_to_do_costs_no_unit(tmp_path):
+    first, second = ([Note(tmp_path / f"{stage}{number}") for number in range(4)] for stage in "ab")
+    with Workers(2) as workers:
+        workers.run(first, ignore)
+        os.kill(int(notes(first)[0][0]), signal.SIGKILL)
+        assert workers.run(second, ignore) == []
+    assert all(map(is_done, second))
+
+
+def test_processes_that_cannot_start_are_a_failure_of_every_unit(tmp_path):
+    units = [Note(tmp_path / name) for name in "ab"]
+    with Workers(2, modules=["no.such.module"]) as workers:
+        assert workers.run(units, ignore) == [Failure("note", LOST)] * 2
+
+
+PARENT = """
+import sys
+import threading
+from pathlib import Path
+from exitbench.workers import Workers
+from tests.test_workers import {kind}, ignore
+
+def start():
+    with Workers(2) as workers:
+        workers.run([{kind}(Path(sys.argv[1]) / name) for name in "ab"], ignore)
+
+if __name__ == "__main__":
+    {start}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [("Stubborn", "start()"), ("Sleeping", "(thread := threading.Thread(target=start)).start(), thread.join()")],
+    ids=["holding the lock of Python", "started by another thread"],
+)
+def test_workers_end_with_a_parent_that_was_killed(tmp_path, kind, start):
+    (tmp_path / "parent.py").write_text(PARENT.format(kind=kind, start=start))
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    with subprocess.Popen([sys.executable, "parent.py", str(tmp_path)], cwd=tmp_path, env=environment) as parent:
+        files = [tmp_path / name / "process" for name in "ab"]
+        end = time.monotonic() + 60
+        while not all(file.exists() and file.read_text() for file in files):
+            assert time.monotonic() < end, "the units were not begun"
+            time.sleep(0.01)
+        parent.kill()
+    for file in files:
+        assert gone(int(file.read_text()), seconds=10)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

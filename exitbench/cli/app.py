@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from exitbench.cli.ctrl_c import STOPPED, stopping
+from exitbench.cli.ctrl_c import STOPPED, stopped_like_ctrl_c, stopping
 from exitbench.cli.standard_streams import lenient_streams
 from exitbench.cli.terminal import echo
 from exitbench.errors import InputError, one_line
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"] or ["--help"]
-    with lenient_streams() as output:
+    with stopped_like_ctrl_c(), lenient_streams() as output:
         code = exit_code(words, debug=debug)
         output.flush()
         # A reader that went away (`| head`) has what it asked for; anything else lost a part of the output.

@@ -1,16 +1,22 @@
-"""Ctrl-C in a verb: one line that says what is left, and exit code 130."""
+"""Ctrl-C in a verb: one line that says what is left, and exit code 130; SIGTERM and SIGHUP take the same way."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import typer
 
 from exitbench.cli.terminal import echo
 
 STOPPED = 130
-"""Exit code of a program that Ctrl-C ended, as shells have it."""
+"""Exit code of a program that Ctrl-C ended, as shells have it; also after SIGTERM and SIGHUP."""
+
+OTHER_STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""What batch systems, service managers and closed terminals send; Windows has no SIGHUP."""
 
 
 @contextmanager
@@ -22,3 +28,30 @@ def stopping(line: str = "stopped") -> Iterator[None]:
         if line:
             echo(line, err=True)
         raise typer.Exit(STOPPED) from None
+
+
+@contextmanager
+def stopped_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt in the block, so that workers and temporary folders go with it.
+
+    Only the first one does: what sends a second one seconds later must not interrupt the tidying up. A signal that the
+    caller has ignored, as ``nohup`` does, stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in OTHER_STOPS}
+    answered = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for number in answered:
+            signal.signal(number, lambda *_: None)
+        raise KeyboardInterrupt
+
+    for number in answered:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in answered.items():
+            signal.signal(number, handler)

@@ -1,6 +1,7 @@
 """What all verbs do alike: broken plug-ins, Ctrl-C, strange names and contradictory options."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ import pytest
 
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import main
-from tests.support.interrupts import interrupt
+from tests.support.interrupts import children, gone, interrupt
 from tests.support.tiny_models import tiny_model
 
 
@@ -141,7 +142,10 @@ exec("for _ in range(600): time.sleep(0.1)")
     ],
     ids=["run", "threshold", "cost"],
 )
-def test_ctrl_c_is_answered_in_one_line(words: list[str], line: str, cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_ctrl_c_is_answered_in_one_line(
+    words: list[str], line: str, number: signal.Signals, cache: Path, tmp_path: Path
+) -> None:
     # A plug-in that sleeps while it is loaded holds the program at a known place, inside the exec() of a text: there
     # `python -m` forgets the exit code of a program unless it takes care. It sleeps in short pieces, as the system may
     # hand the signal to a thread of a library, and a long sleep of the main thread would then be slept to its end.
@@ -156,4 +160,6 @@ def test_ctrl_c_is_answered_in_one_line(words: list[str], line: str, cache: Path
     deadline = time.monotonic() + 60
     while not (tmp_path / "reached").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert interrupt(running) == (130, line)
+    processes = children(running.pid)
+    assert interrupt(running, number=number) == (130, line)
+    assert all(gone(process, seconds=20) for process in processes)

@@ -60,7 +60,8 @@ def command(
 
     `exitbench check my-suite.toml --signals-dir my-signals --update`
     """
-    from exitbench.workers import Workers, one_thread_per_process
+    from exitbench.worker_processes import one_thread_per_process
+    from exitbench.workers import Workers
 
     one_thread_per_process()
     suites = suites_of(suite, baseline)

@@ -67,7 +67,8 @@ def command(
 
     `exitbench run my-suite.toml --jobs 4`
     """
-    from exitbench.workers import Workers, one_thread_per_process
+    from exitbench.worker_processes import one_thread_per_process
+    from exitbench.workers import Workers
 
     one_thread_per_process()
     from exitbench.cli.signals_option import load
