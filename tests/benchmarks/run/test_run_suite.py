@@ -54,7 +54,7 @@ def suite(tmp_path_factory):
         synthetic_cache(root / "m-a-dev", rows=70, task="a", **made),
         synthetic_cache(root / "m-b-dev", rows=60, task="b", metric="f1", seed=1, **made),
     ]
-    tiny = replace(suite_of_caches(caches), name="tiny", signals=("deebert", "pabee", "cap[alpha=0.1|1]"))
+    tiny = replace(suite_of_caches(caches), name="tiny").with_signals(("deebert", "pabee", "cap[alpha=0.1|1]"))
     return tiny.asking(speed_ups=(1.5,), primary_speed_up=1.5, rates_speed_up=1.5, losses=(2.0,), resamples=10, folds=3)
 
 
@@ -221,7 +221,7 @@ def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite,
 
 
 def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
-    both = replace(suite, caches=suite.caches[:1], signals=("cap[alpha=0.1|1]", "cap[alpha=0.1]"))
+    both = replace(suite, caches=suite.caches[:1]).with_signals(("cap[alpha=0.1|1]", "cap[alpha=0.1]"))
     both = both.asking(protocols=("in-sample",))
     rows = run_suite(both, tmp_path / "out").files.results
     assert set(rows[rows.signal == "cap"].parameters) == {
