@@ -1,8 +1,8 @@
-"""Baseline tables: the numbers a suite is known to give, as sorted CSV files that a diff can show.
+"""Baseline tables: the numbers a suite gave when they were approved, as sorted CSV files that a diff can show.
 
 A file has the key columns of ``results.parquet``, ``value`` and ``tolerance``. It holds the numbers of the metric
-tables and the readings at fixed thresholds, without intervals, since those depend on the number of resamples. Beside
-a reading at ``tau=median`` stands one more row, its ``threshold``: being a cached score, it shows a changed formula
+tables and the values at fixed thresholds, without intervals, since those depend on the number of resamples. An
+operating point ``tau=median`` has one more row, its ``threshold``: being a cached score, it shows a changed formula
 even where the order of the samples, and so every other number, stays the same. Values have nine significant digits;
 an undefined one is an empty cell. How large a tolerance is and why: :func:`tolerance_of`.
 """
@@ -25,7 +25,7 @@ from exitbench.errors import InputError
 COLUMNS = (*KEY, "value", "tolerance")
 DIGITS = 9
 THRESHOLD = "threshold"
-"""The measure of a row that pins the threshold of a reading."""
+"""The measure of a row that pins the threshold of an operating point."""
 
 ROUNDING = 1e-6
 """Tolerance of what counts decide: twice what rounding a value for the file can change; relative for a threshold."""
@@ -34,7 +34,7 @@ ONE_PAIR = 1000.0
 """Over n squared: about what one of all pairs weighs, in points, when one answer in nine is wrong."""
 
 RANKED = frozenset({"dis", "tied_share", "aurc", "excess_aurc", "area"})
-"""Measures that depend on the order of all samples, not only on who passes one threshold."""
+"""Measures that depend on the order of all samples, not only on which samples pass one threshold."""
 
 Key = tuple[str | int | OperatingPoint | None, ...]
 """A row's values in the columns of ``KEY``; the layer is a number or ``None``."""
@@ -53,7 +53,7 @@ Baseline = Mapping[Key, Pinned]
 
 @dataclass(frozen=True)
 class Move:
-    """A number that is not what the baseline says; ``None`` stands for a row that is not there."""
+    """A number that is not what the baseline says; ``None`` means that there is no such row."""
 
     key: Key
     was: float | None
@@ -79,7 +79,7 @@ class Move:
         return abs(self.difference) > self.std_err
 
     @property
-    def place(self) -> tuple[str, str, str]:
+    def entry(self) -> tuple[str, str, str]:
         """(cache, protocol, signal with its parameters): what a reader looks for first."""
         named = dict(zip(KEY, self.key, strict=True))
         cache = named["cache"] or f"average of {named['model']} {named['split']}"
@@ -88,7 +88,7 @@ class Move:
 
     @property
     def question(self) -> str:
-        """The measure and where it is read, such as ``premature_rate, speed_up=4, all``."""
+        """The measure and its operating point, such as ``premature_rate, speed_up=4, all``."""
         named = dict(zip(KEY, self.key, strict=True))
         layer = "" if named["layer"] is None else f"layer {named['layer']}"
         return ", ".join(
@@ -122,28 +122,28 @@ def tolerance_of(row: Row) -> float:
 
 
 def baseline_of(rows: Iterable[Row], previous: Baseline | None = None) -> Baseline:
-    """The baseline that results make; a row that ``previous`` has keeps its tolerance, somebody may have set it."""
-    found = {}
+    """The baseline that results make; a row that ``previous`` has keeps its tolerance, which a person may have set."""
+    baseline = {}
     for row in pinned_rows(rows):
-        known = (previous or {}).get(row.key)
+        kept = (previous or {}).get(row.key)
         value = float(number_text(row.value) or math.nan)
-        found[row.key] = Pinned(value, known.tolerance if known else tolerance_of(row))
-    return found
+        baseline[row.key] = Pinned(value, kept.tolerance if kept else tolerance_of(row))
+    return baseline
 
 
 def moves(baseline: Baseline, rows: Sequence[Row]) -> list[Move]:
     """What differs between a baseline and results, sorted: numbers out of tolerance, new rows, missing rows."""
     now = {row.key: row for row in pinned_rows(rows)}
-    found = []
+    changes = []
     for key in sorted({*baseline, *now}, key=sort_key):
         expected, row = baseline.get(key), now.get(key)
         if expected is None and row is not None:
-            found.append(Move(key, None, row.value, tolerance_of(row)))
+            changes.append(Move(key, None, row.value, tolerance_of(row)))
         elif expected is not None and row is None:
-            found.append(Move(key, expected.value, None, expected.tolerance))
+            changes.append(Move(key, expected.value, None, expected.tolerance))
         elif expected is not None and row is not None and not agree(expected, row.value):
-            found.append(Move(key, expected.value, row.value, expected.tolerance))
-    return found
+            changes.append(Move(key, expected.value, row.value, expected.tolerance))
+    return changes
 
 
 def agree(expected: Pinned, value: float) -> bool:
@@ -153,10 +153,10 @@ def agree(expected: Pinned, value: float) -> bool:
     return abs(value - expected.value) <= expected.tolerance
 
 
-def with_errors(found: Iterable[Move], rows: Iterable[Row]) -> list[Move]:
+def with_errors(changes: Iterable[Move], rows: Iterable[Row]) -> list[Move]:
     """The moves with the standard errors of the same numbers in ``rows``."""
     errors = {row.key: row.std_err for row in rows}
-    return [replace(move, std_err=errors.get(move.key, math.nan)) for move in found]
+    return [replace(move, std_err=errors.get(move.key, math.nan)) for move in changes]
 
 
 def sort_key(key: Key) -> tuple[tuple[int, str], ...]:
@@ -190,7 +190,7 @@ def read_baseline(path: Path) -> Baseline:
     """The baseline in a file; raises InputError that names the line for anything that is not one."""
     if not path.is_file():
         raise InputError(f"no baseline at {path}; --update writes it")
-    found: dict[Key, Pinned] = {}
+    baseline: dict[Key, Pinned] = {}
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.reader(file, strict=True)
@@ -200,12 +200,12 @@ def read_baseline(path: Path) -> Baseline:
                 raise InputError(f"{path} is not a baseline: expected the columns {','.join(COLUMNS)}, found {shown}")
             for number, cells in _numbered(reader):
                 key, pinned = parse_line(cells, f"{path}, line {number}")
-                if key in found:
-                    raise InputError(f"{path}, line {number}: the same key stands on an earlier line")
-                found[key] = pinned
+                if key in baseline:
+                    raise InputError(f"{path}, line {number}: the same key is on an earlier line")
+                baseline[key] = pinned
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a CSV file: {error}") from None
-    return found
+    return baseline
 
 
 def parse_line(cells: Sequence[str], where: str) -> tuple[Key, Pinned]:

@@ -1,4 +1,4 @@
-"""Compute a suite again and hold it against its baseline.
+"""Compute a suite again and compare it with its baseline.
 
 Values do not depend on the number of resamples, so the first computation draws as few as there may be. Only when a
 number has moved is the suite computed once more, with enough resamples for the standard errors that the moves are
@@ -36,7 +36,7 @@ ERROR_RESAMPLES = 50
 class Checked:
     """The outcome for one suite: ``problems`` are lines that say why it could not be computed whole.
 
-    ``baseline`` is what the file holds (``None`` if it is still to be written), ``current`` what was found.
+    ``baseline`` is what the file holds (``None`` if it is still to be written), ``current`` what was computed.
     """
 
     suite: str
@@ -56,7 +56,7 @@ class Checked:
         return self.baseline is None
 
     def update(self) -> None:
-        """Write what was found as the new baseline."""
+        """Write what was computed as the new baseline."""
         write_baseline(self.file, self.current)
 
 
@@ -77,12 +77,12 @@ def check_suite(
     rows, problems = recompute(suite, directories, workers, FEWEST_RESAMPLES)
     if problems:
         return Checked(suite.name, file, baseline, {}, (), tuple(problems))
-    found = moves(baseline or {}, rows)
-    if any(move.kind == "moved" for move in found):
-        again = errors_suite(suite, found)
+    changes = moves(baseline or {}, rows)
+    if any(move.kind == "moved" for move in changes):
+        again = errors_suite(suite, changes)
         measured, _ = recompute(again, directories, workers, min(suite.questions.resamples, ERROR_RESAMPLES))
-        found = with_errors(found, measured)
-    return Checked(suite.name, file, baseline, baseline_of(rows, baseline), tuple(found))
+        changes = with_errors(changes, measured)
+    return Checked(suite.name, file, baseline, baseline_of(rows, baseline), tuple(changes))
 
 
 def recompute(
@@ -98,8 +98,10 @@ def recompute(
         return outcome.files.rows(), [f"failed: {failure.label}: {failure.reason}" for failure in outcome.failures]
 
 
-def errors_suite(suite: Suite, found: Sequence[Move]) -> Suite:
+def errors_suite(suite: Suite, changes: Sequence[Move]) -> Suite:
     """The suite on the caches where something moved; on all of them when an average did."""
-    names = {str(move.key[0]) for move in found if move.kind == "moved"}
+    names = {str(move.key[0]) for move in changes if move.kind == "moved"}
     kept = suite.caches if "" in names else tuple(path for path in suite.caches if path.name in names)
-    return replace(suite, caches=kept, held_out={path: one for path, one in suite.held_out.items() if path in kept})
+    return replace(
+        suite, caches=kept, held_out={path: calibration for path, calibration in suite.held_out.items() if path in kept}
+    )

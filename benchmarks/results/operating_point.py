@@ -1,4 +1,4 @@
-"""An operating point as results name it: a wanted speed-up, a largest loss, a given threshold, or the last layer.
+"""An operating point as results name it: a speed-up, a largest loss, a fixed threshold, or the last layer.
 
 The column ``operating_point`` of the result files holds its text; everything else works with the value.
 """
@@ -72,13 +72,13 @@ def within_loss(loss: float) -> OperatingPoint:
 
 
 def at_threshold(threshold: float | str) -> OperatingPoint:
-    """A given threshold, or the word ``median``."""
+    """A fixed threshold, or the word ``median``."""
     return OperatingPoint("tau", threshold if isinstance(threshold, str) else float(threshold))
 
 
 @functools.cache
 def operating_point(text: str) -> OperatingPoint:
-    """The operating point that a text of the result files stands for.
+    """The operating point that a text of the result files names.
 
     >>> operating_point("speed_up=4"), operating_point("tau=median").value, operating_point("") == NOWHERE
     (OperatingPoint(kind='speed_up', value=4.0), 'median', True)

@@ -7,26 +7,26 @@ reader could doubt:
     The registry name, and the parameters as text (``alpha=0.1``). A suite's entry with a grid has one
     row per value of the grid (``alpha=0.1``) *and* rows for the value that the protocol chose, whose
     ``parameters`` are the grid itself (``alpha=0.01|0.1|1|10``); ``chosen`` has what was chosen.
-    Only the rows that stand for a suite's entry take part in best, pairs and averages.
+    Only the rows of a suite's entry as a whole take part in best, pairs and averages.
     Bounds appear as signals ``oracle``, ``final`` and ``fixed`` (one row per ``layer``), repeated for
     each protocol so that every table has them. The bound ``random`` has empty ``parameters`` and is the
-    expected value of a coin, in closed form, at the speed-ups that are read. A suite that lists the
-    signal ``random`` has rows for both: the signal's own have its parameters (``seed=0``).
+    expected value of exiting at random, in closed form, at the suite's speed-ups. A suite that lists the
+    signal ``random`` has rows for both: those of the signal have its parameters (``seed=0``).
 ``operating_point``
     Empty, ``speed_up=4``, ``loss=0.5``, ``tau=0.3``, ``tau=median`` or ``final``. The median is a
-    threshold that is itself a cached score (see :mod:`exitbench.benchmarks.suites.suite`); its number stands in
-    ``threshold`` and not here. A given threshold involves no choice, so its readings stand under the
+    threshold that is itself a cached score (see :mod:`exitbench.benchmarks.suites.suite`); its number is in
+    ``threshold`` and not here. A fixed threshold involves no choice, so its values have rows under the
     suite's first protocol only.
 ``layer``
     From 1; empty for what is no property of one layer.
 ``decisions``
-    ``all`` or ``reached`` for the two exit rates; ``randomised`` for the value at exactly the wanted
-    speed-up, which stands beside an unmatched reading; otherwise empty.
+    ``all`` or ``reached`` for the two exit rates; ``randomised`` for the value at exactly the
+    speed-up asked for, which an unmatched operating point has too; otherwise empty.
 ``value, low, high, std_err``
     Scores, rates and DIS in points (0..100), AURC in points of error rate, areas in points, speed-ups
     as ratios; intervals at 95 %.
 ``threshold``
-    The printed threshold; empty under cross-fit, where each fold has its own.
+    The printed threshold; empty under cross-fit, where each fold has another.
 ``best, tied_with_best``
     Empty where nothing is compared; ``tied_with_best`` is true for the best itself too.
 ``chosen``
@@ -35,7 +35,7 @@ reader could doubt:
 
 Average over tasks: rows with an empty ``cache`` and the task ``average``, per model and split. There
 ``accuracy`` is the mean of all tasks' accuracies; where tasks differ in their metric,
-``mean_accuracy_f1`` is the mean of the tasks' own scores (accuracy for some, F1 for others, as the
+``mean_accuracy_f1`` is the mean of each task's score (accuracy for some, F1 for others, as the
 reason says), which is the paper's AVG column. In the rows of one cache the same name means something
 else: the mean of that cache's accuracy and F1.
 """
@@ -71,47 +71,53 @@ ENTRY_COLUMNS = ("cache", "model", "task", "split", "protocol", "signal", "param
 """Which entry of which cache a row is about, in every file but the pairs."""
 
 TEXT, REAL, COUNT, LAYER, FLAG = pa.string(), pa.float64(), pa.int64(), pa.int32(), pa.bool_()
-PLACE = [("cache", TEXT), ("model", TEXT), ("task", TEXT), ("split", TEXT), ("protocol", TEXT)]
-SIGNAL = [("signal", TEXT), ("parameters", TEXT)]
-QUESTION = [("operating_point", TEXT), ("layer", LAYER), ("decisions", TEXT), ("measure", TEXT)]
+CACHE_FIELDS = [("cache", TEXT), ("model", TEXT), ("task", TEXT), ("split", TEXT), ("protocol", TEXT)]
+SIGNAL_FIELDS = [("signal", TEXT), ("parameters", TEXT)]
+QUESTION_FIELDS = [("operating_point", TEXT), ("layer", LAYER), ("decisions", TEXT), ("measure", TEXT)]
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     "results": pa.schema(
-        PLACE + SIGNAL + QUESTION
+        CACHE_FIELDS
+        + SIGNAL_FIELDS
+        + QUESTION_FIELDS
         + [("value", REAL), ("low", REAL), ("high", REAL), ("std_err", REAL), ("n", COUNT), ("threshold", REAL)]
         + [("status", TEXT), ("reason", TEXT), ("best", FLAG), ("tied_with_best", FLAG), ("chosen", TEXT)]
     ),
     # First minus second; p_against_best is Holm-adjusted within the column and empty for pairs without the best.
     "pairs": pa.schema(
-        PLACE + QUESTION
+        CACHE_FIELDS
+        + QUESTION_FIELDS
         + [("signal_a", TEXT), ("parameters_a", TEXT), ("signal_b", TEXT), ("parameters_b", TEXT)]
         + [("difference", REAL), ("low", REAL), ("high", REAL), ("std_err", REAL), ("n", COUNT)]
         + [("p_value", REAL), ("p_adjusted", REAL), ("p_against_best", REAL), ("status", TEXT), ("reason", TEXT)]
     ),
     # kind "point": an operating point, thinned to 1/2000 of cost in-sample, at fixed costs under protocols that have no
     # threshold axis (rates and exits are null there); "band": the bootstrap's interval at a fixed relative cost.
-    # Only what a suite's entry stands for, and the bound "random", has curves; exits[m - 1] leave at layer m.
+    # Only a suite's entry as a whole, and the bound "random", has curves; exits[m - 1] samples exit at layer m.
     "curves": pa.schema(
-        PLACE + SIGNAL
+        CACHE_FIELDS
+        + SIGNAL_FIELDS
         + [("kind", TEXT), ("threshold", REAL), ("cost", REAL), ("speed_up", REAL), ("score", REAL)]
         + [("low", REAL), ("high", REAL), ("premature_all", REAL), ("delayed_all", REAL)]
         + [("premature_reached", REAL), ("delayed_reached", REAL), ("exits", pa.list_(pa.int32()))]
     ),
-    # Readings at speed-ups and losses, of what a suite's entries stand for.
+    # Samples at the operating points of speed-ups and losses, for a suite's entries as a whole.
     "samples": pa.schema(
-        PLACE + SIGNAL
+        CACHE_FIELDS
+        + SIGNAL_FIELDS
         + [("operating_point", TEXT), ("id", COUNT), ("exit_layer", LAYER)]
         + [("prediction", LAYER), ("label", LAYER), ("right", FLAG)]
     ),
-    # kind "exits": how many samples leave at a layer; "scores": how many scores of a layer lie in [low, high).
+    # kind "exits": how many samples exit at a layer; "scores": how many scores of a layer lie in [low, high).
     "histograms": pa.schema(
-        PLACE + SIGNAL
+        CACHE_FIELDS
+        + SIGNAL_FIELDS
         + [("kind", TEXT), ("operating_point", TEXT), ("layer", LAYER), ("low", REAL), ("high", REAL)]
         + [("right", COUNT), ("wrong", COUNT), ("count", COUNT)]
     ),
     # Coverage as a share (0..1), risk in points; thinned to at most 200 coverages, at the suite's layers.
-    "risk_coverage": pa.schema(PLACE + SIGNAL + [("layer", LAYER), ("coverage", REAL), ("risk", REAL)]),
-}  # fmt: skip
+    "risk_coverage": pa.schema(CACHE_FIELDS + SIGNAL_FIELDS + [("layer", LAYER), ("coverage", REAL), ("risk", REAL)]),
+}
 """The parquet files of a run and their columns."""
 
 
@@ -187,7 +193,18 @@ def columns_table(name: str, columns: Mapping[str, Any], length: int) -> pa.Tabl
 
 
 PAIR_KEY = (
-    "cache", "model", "task", "split", "protocol", "operating_point", "layer", "decisions", "measure",
-    "signal_a", "parameters_a", "signal_b", "parameters_b",
-)  # fmt: skip
+    "cache",
+    "model",
+    "task",
+    "split",
+    "protocol",
+    "operating_point",
+    "layer",
+    "decisions",
+    "measure",
+    "signal_a",
+    "parameters_a",
+    "signal_b",
+    "parameters_b",
+)
 """What makes a row of ``pairs.parquet`` unique."""

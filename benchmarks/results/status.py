@@ -1,4 +1,4 @@
-"""How far a number may be trusted, as data: a status and a reason beside every value.
+"""How far a number may be trusted, as data: every value has a status and a reason.
 
 ``ok`` needs no comment. ``undefined``: the quantity does not exist on these samples (the value is NaN).
 ``unmatched``: no operating point lies near enough to what was asked. ``unreliable``: there is a value, but

@@ -10,7 +10,7 @@ RESULTS_SCHEMA = 2
 PROTOCOLS = ("in-sample", "cross-fit", "held-out")
 
 MEDIAN, ALL = "median", "all"
-"""Words that stand for thresholds in a suite."""
+"""Words for thresholds in a suite."""
 
 Ties = Literal["half", "strict"]
 TIES: tuple[Ties, ...] = ("half", "strict")
@@ -21,7 +21,7 @@ LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_r
 MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up"}
 
 BOUNDS = frozenset({"oracle", "final", "fixed", "random"})
-"""Signals that are printed for orientation and never compared."""
+"""Signals that tables show for orientation and never compare."""
 
 AVERAGE = "average"
 """The task of rows that average over the tasks of one model."""

@@ -85,20 +85,23 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def record_ratios(request: pytest.FixtureRequest, benchmark: Any) -> Record:
     """Measure rows and record them; the test fails where a ratio is worse than the committed one allows.
 
-    pytest-benchmark times the whole comparison, both sides and all rounds; the ratios stand in its ``extra_info``.
+    pytest-benchmark times the whole comparison, both sides and all rounds; the ratios are in its ``extra_info``.
     """
     findings = request.config.stash[FINDINGS]
 
     def record(compare: Callable[[], Mapping[SpeedRow, Measured]]) -> None:
-        found = benchmark.pedantic(compare, rounds=1)
+        measurements = benchmark.pedantic(compare, rounds=1)
         wrong = []
-        for row, one in found.items():
-            findings.measured[row.name] = one
+        for row, measured in measurements.items():
+            findings.measured[row.name] = measured
             benchmark.extra_info[row.name] = {
-                "what": row.what, "ratio": one.value, "goal": row.goal_text, "met": row.meets_goal(one.value),
-                "detail": one.detail,
-            }  # fmt: skip
-            if not findings.update and (line := complaint(row, one.value, findings.committed)):
+                "what": row.what,
+                "ratio": measured.value,
+                "goal": row.goal_text,
+                "met": row.meets_goal(measured.value),
+                "detail": measured.detail,
+            }
+            if not findings.update and (line := complaint(row, measured.value, findings.committed)):
                 wrong.append(line)
         findings.complaints += wrong
         if wrong:

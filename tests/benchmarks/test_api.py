@@ -37,36 +37,36 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(path):
+def evaluation(path):
     return evaluate(path, SIGNALS, **ASKED)
 
 
-def one(frame, **wanted):
-    for name, value in wanted.items():
+def only_row(frame, **columns):
+    for name, value in columns.items():
         frame = frame[frame[name].isna() if value is None else frame[name] == value]
-    assert len(frame) == 1, f"{len(frame)} rows for {wanted}"
+    assert len(frame) == 1, f"{len(frame)} rows for {columns}"
     return frame.iloc[0]
 
 
-def test_the_key_is_unique_and_measures_are_the_documented_ones(found):
-    assert not found.results.duplicated(list(KEY)).any()
-    assert set(found.results.measure) == set(MEASURES)
-    forms = found.results["operating_point"].str.replace(r"=.*", "", regex=True)
+def test_the_key_is_unique_and_measures_are_the_documented_ones(evaluation):
+    assert not evaluation.results.duplicated(list(KEY)).any()
+    assert set(evaluation.results.measure) == set(MEASURES)
+    forms = evaluation.results["operating_point"].str.replace(r"=.*", "", regex=True)
     assert set(forms) == {"", "speed_up", "loss", "tau", "final"}
-    assert set(found.results.status) <= {"ok", "undefined", "unmatched", "unreliable"}
-    assert ((found.results.status == "ok") | (found.results.reason != "")).all()
+    assert set(evaluation.results.status) <= {"ok", "undefined", "unmatched", "unreliable"}
+    assert ((evaluation.results.status == "ok") | (evaluation.results.reason != "")).all()
 
 
-def test_in_sample_dis_is_a_hundred_times_scikit_learns_auroc(found, path):
+def test_in_sample_dis_is_a_hundred_times_scikit_learns_auroc(evaluation, path):
     cache = Cache(path)
     entropy = score(cache, load_registry().make("deebert"))
     right = cache.predictions() == cache.labels
     for layer in range(1, 5):
-        row = one(found.results, protocol="in-sample", signal="deebert", measure="dis", layer=layer)
+        row = only_row(evaluation.results, protocol="in-sample", signal="deebert", measure="dis", layer=layer)
         assert row.value == pytest.approx(100 * roc_auc_score(right[layer - 1], -entropy[layer - 1]))
 
 
-def test_cross_fit_dis_counts_pairs_within_folds(found, path):
+def test_cross_fit_dis_counts_pairs_within_folds(evaluation, path):
     cache = Cache(path)
     entropy = score(cache, load_registry().make("deebert"))[1]
     right = (cache.predictions() == cache.labels)[1]
@@ -76,108 +76,122 @@ def test_cross_fit_dis_counts_pairs_within_folds(found, path):
         for easy in np.flatnonzero(right & (fold == fold[hard])):
             won += 1.0 if entropy[easy] < entropy[hard] else 0.5 * (entropy[easy] == entropy[hard])
             pairs += 1
-    row = one(found.results, protocol="cross-fit", signal="deebert", measure="dis", layer=2)
+    row = only_row(evaluation.results, protocol="cross-fit", signal="deebert", measure="dis", layer=2)
     assert row.value == pytest.approx(100 * won / pairs)
 
 
-def test_aurc_is_the_mean_risk_over_coverages(found, path):
+def test_aurc_is_the_mean_risk_over_coverages(evaluation, path):
     cache = Cache(path)
     entropy = score(cache, load_registry().make("deebert"))[2]
     wrong = (cache.predictions() != cache.labels)[2][np.argsort(entropy, kind="stable")]
     risks = [wrong[:k].mean() for k in range(1, len(wrong) + 1)]
     best = [np.sort(wrong)[:k].mean() for k in range(1, len(wrong) + 1)]
-    row = one(found.results, protocol="in-sample", signal="deebert", measure="aurc", layer=3)
+    row = only_row(evaluation.results, protocol="in-sample", signal="deebert", measure="aurc", layer=3)
     assert row.value == pytest.approx(100 * np.mean(risks))
-    row = one(found.results, protocol="in-sample", signal="deebert", measure="excess_aurc", layer=3)
+    row = only_row(evaluation.results, protocol="in-sample", signal="deebert", measure="excess_aurc", layer=3)
     assert row.value == pytest.approx(100 * (np.mean(risks) - np.mean(best)))
 
 
 @pytest.mark.parametrize("protocol", ["in-sample", "cross-fit"])
 @pytest.mark.parametrize("signal", ["deebert", "right-tool", "pcee", "cap"])
-def test_scores_and_speed_ups_are_those_of_the_samples_written_beside_them(found, protocol, signal):
-    entries = found.samples[(found.samples.protocol == protocol) & (found.samples.signal == signal)]
-    for at, own in entries.groupby("operating_point"):
-        place = {"protocol": protocol, "signal": signal, "parameters": own.parameters.iloc[0], "operating_point": at}
-        assert len(own) == 150
-        exact = {"speed_up": 5 / own.exit_layer.mean(), "accuracy": 100 * accuracy_score(own.label, own.prediction),
-                 "f1": 100 * f1_score(own.label, own.prediction)}  # fmt: skip
+def test_scores_and_speed_ups_are_those_of_the_samples_file(evaluation, protocol, signal):
+    entries = evaluation.samples[(evaluation.samples.protocol == protocol) & (evaluation.samples.signal == signal)]
+    for at, samples in entries.groupby("operating_point"):
+        entry = {
+            "protocol": protocol,
+            "signal": signal,
+            "parameters": samples.parameters.iloc[0],
+            "operating_point": at,
+        }
+        assert len(samples) == 150
+        exact = {
+            "speed_up": 5 / samples.exit_layer.mean(),
+            "accuracy": 100 * accuracy_score(samples.label, samples.prediction),
+            "f1": 100 * f1_score(samples.label, samples.prediction),
+        }
         for measure, value in exact.items():
-            assert one(found.results, **place, decisions="", measure=measure).value == pytest.approx(value)
-        exits = found.histograms
+            assert only_row(evaluation.results, **entry, decisions="", measure=measure).value == pytest.approx(value)
+        exits = evaluation.histograms
         exits = exits[(exits.protocol == protocol) & (exits.signal == signal) & (exits["operating_point"] == at)]
-        np.testing.assert_array_equal(exits["count"], np.bincount(own.exit_layer, minlength=6)[1:])
-        np.testing.assert_array_equal(exits["right"], np.bincount(own.exit_layer[own.right], minlength=6)[1:])
+        np.testing.assert_array_equal(exits["count"], np.bincount(samples.exit_layer, minlength=6)[1:])
+        np.testing.assert_array_equal(exits["right"], np.bincount(samples.exit_layer[samples.right], minlength=6)[1:])
 
 
-def test_rates_count_every_decision(found, path):
+def test_rates_count_every_decision(evaluation, path):
     cache = Cache(path)
     entropy = score(cache, load_registry().make("deebert"))
     wrong = (cache.predictions() != cache.labels)[:-1]
-    place = {"protocol": "in-sample", "signal": "deebert", "operating_point": "speed_up=2"}
-    row = one(found.results, **place, decisions="all", layer=None, measure="premature_rate")
+    entry = {"protocol": "in-sample", "signal": "deebert", "operating_point": "speed_up=2"}
+    row = only_row(evaluation.results, **entry, decisions="all", layer=None, measure="premature_rate")
     exits = entropy < row.threshold
     assert row.value == pytest.approx(100 * (exits & wrong).sum() / wrong.sum())
-    row = one(found.results, **place, decisions="all", layer=3, measure="delayed_rate")
+    row = only_row(evaluation.results, **entry, decisions="all", layer=3, measure="delayed_rate")
     assert row.value == pytest.approx(100 * (~exits & ~wrong)[2].sum() / (~wrong)[2].sum())
-    left = np.where(exits.any(axis=0), exits.argmax(axis=0), 4)
-    asked = np.arange(4)[:, None] <= left
-    row = one(found.results, **place, decisions="reached", layer=None, measure="premature_rate")
-    assert row.value == pytest.approx(100 * (exits & wrong & asked).sum() / (wrong & asked).sum())
+    exited_at = np.where(exits.any(axis=0), exits.argmax(axis=0), 4)
+    reached = np.arange(4)[:, None] <= exited_at
+    row = only_row(evaluation.results, **entry, decisions="reached", layer=None, measure="premature_rate")
+    assert row.value == pytest.approx(100 * (exits & wrong & reached).sum() / (wrong & reached).sum())
 
 
-def test_the_largest_speed_up_within_a_loss_is_the_last_before_the_first_fall(found, path):
+def test_the_largest_speed_up_within_a_loss_is_the_last_before_the_first_fall(evaluation, path):
     curve = replay(path, "deebert")
     score_at, final = curve.score("f1"), float(curve.final.f1)
     last = 0
     while last + 1 < curve.points and score_at[last + 1] >= final - 2.0 - 1e-9:
         last += 1
-    row = one(found.results, protocol="in-sample", signal="deebert", operating_point="loss=2", measure="max_speed_up")
+    row = only_row(
+        evaluation.results, protocol="in-sample", signal="deebert", operating_point="loss=2", measure="max_speed_up"
+    )
     assert row.value == pytest.approx(curve.speed_up[last])
 
 
-def test_every_value_of_a_grid_has_rows_and_so_has_the_choice(found):
-    rows = found.results[(found.results.signal == "cap") & (found.results.protocol == "in-sample")]
+def test_every_value_of_a_grid_has_rows_and_so_has_the_choice(evaluation):
+    rows = evaluation.results[(evaluation.results.signal == "cap") & (evaluation.results.protocol == "in-sample")]
     assert set(rows.parameters) == {
-        "alpha=0.1,center=false", "alpha=10,center=false", "alpha=0.1|10,center=false",
-    }  # fmt: skip
+        "alpha=0.1,center=false",
+        "alpha=10,center=false",
+        "alpha=0.1|10,center=false",
+    }
     at = {"operating_point": "speed_up=1.5", "decisions": "", "measure": "f1"}
-    single = [one(rows, parameters=f"alpha={value},center=false", **at).value for value in ("0.1", "10")]
-    chosen = one(rows, parameters="alpha=0.1|10,center=false", **at)
+    single = [only_row(rows, parameters=f"alpha={value},center=false", **at).value for value in ("0.1", "10")]
+    chosen = only_row(rows, parameters="alpha=0.1|10,center=false", **at)
     assert chosen.value == max(single)
     assert json.loads(chosen.chosen) == {f"alpha={('0.1', '10')[int(np.argmax(single))]},center=false": 1}
     assert chosen.reason == f"chosen: alpha={('0.1', '10')[int(np.argmax(single))]},center=false"
 
 
-def test_a_grid_value_that_exits_too_late_is_left_out_with_a_note(found):
-    rows = found.results[found.results.signal == "pcee"]
+def test_a_grid_value_that_exits_too_late_is_left_out_with_a_note(evaluation):
+    rows = evaluation.results[evaluation.results.signal == "pcee"]
     assert set(rows.parameters) == {"patience=1", "patience=2", "patience=1|2|9"}
     noted = rows[rows.parameters == "patience=1|2|9"].reason
     assert noted.str.contains("left out, they exit too late for this depth: patience=9").all()
 
 
-def test_a_measure_before_the_first_exit_layer_is_marked(found):
-    row = one(found.results, protocol="in-sample", signal="pcee", parameters="patience=2", measure="dis", layer=1)
+def test_a_measure_before_the_first_exit_layer_is_marked(evaluation):
+    row = only_row(
+        evaluation.results, protocol="in-sample", signal="pcee", parameters="patience=2", measure="dis", layer=1
+    )
     assert "before layer 2, the first that may exit" in row.reason
 
 
-def test_layer_one_of_pabee_is_undefined_and_never_fifty(found):
-    row = one(found.results, protocol="in-sample", signal="pabee", measure="dis", layer=1)
+def test_layer_one_of_pabee_is_undefined_and_never_fifty(evaluation):
+    row = only_row(evaluation.results, protocol="in-sample", signal="pabee", measure="dis", layer=1)
     assert row.status == "undefined"
     assert np.isnan(row.value)
 
 
-def test_unmatched_cells_take_no_part_and_have_a_randomised_value_beside_them(found):
-    rows = found.results[found.results.status == "unmatched"]
+def test_unmatched_cells_take_no_part_and_have_a_randomised_value_too(evaluation):
+    rows = evaluation.results[evaluation.results.status == "unmatched"]
     assert len(rows)
     assert rows.best.isna().all()
-    beside = found.results[found.results.decisions == "randomised"]
+    beside = evaluation.results[evaluation.results.decisions == "randomised"]
     exact = beside[(beside.measure == "speed_up") & (beside.protocol == "in-sample")]
     assert len(exact)
     np.testing.assert_allclose(exact.value, exact["operating_point"].str.removeprefix("speed_up=").astype(float))
 
 
-def test_the_best_of_a_column_has_the_best_value_and_is_tied_with_itself(found):
-    compared = found.results[found.results.best.notna()]
+def test_the_best_of_a_column_has_the_best_value_and_is_tied_with_itself(evaluation):
+    compared = evaluation.results[evaluation.results.best.notna()]
     for question, column in compared.groupby(
         ["protocol", "operating_point", "layer", "decisions", "measure"], dropna=False
     ):
@@ -188,32 +202,34 @@ def test_the_best_of_a_column_has_the_best_value_and_is_tied_with_itself(found):
     assert not set(compared.signal) & {"oracle", "final", "fixed", "random"}
 
 
-def test_pairs_are_differences_of_the_results(found):
+def test_pairs_are_differences_of_the_results(evaluation):
     keys = ["protocol", "operating_point", "layer", "decisions", "measure"]
-    for pair in found.pairs.sample(40, random_state=0).itertuples():
-        place = {name: getattr(pair, name) for name in keys}
-        place = {name: None if value != value else value for name, value in place.items()}
-        a = one(found.results, **place, signal=pair.signal_a, parameters=pair.parameters_a)
-        b = one(found.results, **place, signal=pair.signal_b, parameters=pair.parameters_b)
+    for pair in evaluation.pairs.sample(40, random_state=0).itertuples():
+        question = {name: getattr(pair, name) for name in keys}
+        question = {name: None if value != value else value for name, value in question.items()}
+        a = only_row(evaluation.results, **question, signal=pair.signal_a, parameters=pair.parameters_a)
+        b = only_row(evaluation.results, **question, signal=pair.signal_b, parameters=pair.parameters_b)
         assert pair.difference == pytest.approx(a.value - b.value)
         assert not pair.p_adjusted < pair.p_value
 
 
-def test_bounds_stand_beside_every_protocol(found, path):
+def test_every_protocol_has_the_bounds(evaluation, path):
     cache = Cache(path)
     right = cache.predictions() == cache.labels
     for protocol in ("in-sample", "cross-fit"):
-        row = one(found.results, protocol=protocol, signal="final", measure="accuracy", operating_point="final")
+        row = only_row(
+            evaluation.results, protocol=protocol, signal="final", measure="accuracy", operating_point="final"
+        )
         assert row.value == pytest.approx(100 * right[-1].mean())
-        row = one(found.results, protocol=protocol, signal="fixed", measure="accuracy", layer=2)
+        row = only_row(evaluation.results, protocol=protocol, signal="fixed", measure="accuracy", layer=2)
         assert row.value == pytest.approx(100 * right[1].mean())
-        row = one(found.results, protocol=protocol, signal="oracle", measure="accuracy")
+        row = only_row(evaluation.results, protocol=protocol, signal="oracle", measure="accuracy")
         assert row.value == pytest.approx(100 * right.any(axis=0).mean())
 
 
-def test_curves_keep_exact_points_and_their_exits(found, path):
+def test_curves_keep_exact_points_and_their_exits(evaluation, path):
     curve = replay(path, "deebert")
-    kept = found.curves[(found.curves.signal == "deebert") & (found.curves.protocol == "in-sample")]
+    kept = evaluation.curves[(evaluation.curves.signal == "deebert") & (evaluation.curves.protocol == "in-sample")]
     points = kept[kept.kind == "point"]
     for point in points.iloc[:: max(1, len(points) // 20)].itertuples():
         where = int(curve.points_at(point.threshold))
@@ -224,19 +240,21 @@ def test_curves_keep_exact_points_and_their_exits(found, path):
     assert (band.low <= band.high).all()
 
 
-def test_the_coin_is_among_the_curves_as_in_a_run(found):
+def test_random_exits_are_among_the_curves_as_in_a_run(evaluation):
     for protocol in ("in-sample", "cross-fit"):
-        coin = found.curves[(found.curves.signal == "random") & (found.curves.protocol == protocol)]
-        assert set(coin.parameters) == {""}
-        assert coin.cost.min() == pytest.approx(1 / 5)
-        assert coin.cost.max() == pytest.approx(1.0)
+        random_exits = evaluation.curves[
+            (evaluation.curves.signal == "random") & (evaluation.curves.protocol == protocol)
+        ]
+        assert set(random_exits.parameters) == {""}
+        assert random_exits.cost.min() == pytest.approx(1 / 5)
+        assert random_exits.cost.max() == pytest.approx(1.0)
 
 
 def test_the_area_is_the_integral_of_the_exact_curves_over_the_range_all_reach(path):
-    found = evaluate(path, ["deebert", "e-lang"], protocols=["in-sample"], speed_ups=[1.5], resamples=10)
+    evaluation = evaluate(path, ["deebert", "e-lang"], protocols=["in-sample"], speed_ups=[1.5], resamples=10)
     curve = replay(path, "e-lang")
     cost, f1 = curve.relative_cost[::-1], curve.score("f1")[::-1]
-    row = one(found.results, signal="e-lang", measure="area")
+    row = only_row(evaluation.results, signal="e-lang", measure="area")
     assert row.value == pytest.approx(np.trapezoid(f1, cost))
 
 
@@ -246,19 +264,27 @@ def test_the_order_of_rows_changes_nothing(tmp_path):
     logits = torch.stack([source.logits(m) for m in range(1, 5)])[:, order]
     norms = torch.stack([source.offset_norms(m) for m in range(1, 5)])[:, order]
     with CacheWriter(
-        tmp_path / "second" / "c", task=Task("synthetic", ("class 0", "class 1"), "accuracy"), split="dev",
-        model=Model("synthetic", None, 4, 6, "none", "none"), heads=source.head_tensors(), shard_rows=33,
-    ) as writer:  # fmt: skip
+        tmp_path / "second" / "c",
+        task=Task("synthetic", ("class 0", "class 1"), "accuracy"),
+        split="dev",
+        model=Model("synthetic", None, 4, 6, "none", "none"),
+        heads=source.head_tensors(),
+        shard_rows=33,
+    ) as writer:
         done = 0
         for rows in writer.pending(80):
             part = slice(done, done + len(rows))
-            writer.add(labels=source.labels[order][part], ids=source.ids[order][part], logits=logits[:, part],
-                       offset_norm=norms[:, part])  # fmt: skip
+            writer.add(
+                labels=source.labels[order][part],
+                ids=source.ids[order][part],
+                logits=logits[:, part],
+                offset_norm=norms[:, part],
+            )
             done += len(rows)
-    asked = {"speed_ups": [1.5], "resamples": 10, "folds": 3}
+    options = {"speed_ups": [1.5], "resamples": 10, "folds": 3}
     signals = ["cap[alpha=0.1|1]", "right-tool[temperature=fitted]"]
-    first = evaluate(tmp_path / "first" / "c", signals, **asked)
-    second = evaluate(tmp_path / "second" / "c", signals, **asked)
+    first = evaluate(tmp_path / "first" / "c", signals, **options)
+    second = evaluate(tmp_path / "second" / "c", signals, **options)
     for name in ("results", "pairs", "curves", "samples", "histograms", "risk_coverage"):
         assert getattr(first, name).equals(getattr(second, name)), name
 
@@ -274,7 +300,7 @@ def strict_placements(certainty, right):
     return above.mean(axis=1), above.mean(axis=0)
 
 
-def test_strict_ties_count_nothing_in_value_interval_and_pairs(found, path):
+def test_strict_ties_count_nothing_in_value_interval_and_pairs(evaluation, path):
     strict = evaluate(path, ["pabee", "deebert"], ties="strict", **ASKED)
     cache, layer = Cache(path), 3
     right = cache.predictions()[layer - 1] == cache.labels
@@ -284,19 +310,22 @@ def test_strict_ties_count_nothing_in_value_interval_and_pairs(found, path):
     }
     at = {"protocol": "in-sample", "measure": "dis", "layer": layer}
     for signal, (hard, easy) in placed.items():
-        row = one(strict.results, signal=signal, **at)
+        row = only_row(strict.results, signal=signal, **at)
         assert row.value == pytest.approx(100 * hard.mean())
         assert row.std_err == pytest.approx(100 * np.sqrt(hard.var(ddof=1) / len(hard) + easy.var(ddof=1) / len(easy)))
         assert row.low < row.value < row.high
-    assert one(strict.results, signal="pabee", **at).value < one(found.results, signal="pabee", **at).value - 1
-    pair = one(strict.pairs, signal_a="pabee", **at)
+    assert (
+        only_row(strict.results, signal="pabee", **at).value
+        < only_row(evaluation.results, signal="pabee", **at).value - 1
+    )
+    pair = only_row(strict.pairs, signal_a="pabee", **at)
     hard, easy = (first - second for first, second in zip(placed["pabee"], placed["deebert"], strict=True))
     assert pair.difference == pytest.approx(100 * hard.mean())
     assert pair.std_err == pytest.approx(100 * np.sqrt(hard.var(ddof=1) / len(hard) + easy.var(ddof=1) / len(easy)))
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("options", "message"),
     [
         ({"ties": "third"}, "ties must be half or strict"),
         ({"thresholds": {"deebert": ["all"]}}, r'thresholds.deebert: "all" is for signals with integer thresholds'),
@@ -304,6 +333,6 @@ def test_strict_ties_count_nothing_in_value_interval_and_pairs(found, path):
         ({"speed_ups": [2, 2.0000001]}, "speed_ups names something twice"),
     ],
 )
-def test_questions_without_an_answer_are_refused(path, asked, message):
+def test_questions_without_an_answer_are_refused(path, options, message):
     with pytest.raises(InputError, match=message):
-        evaluate(path, ["deebert"], **asked)
+        evaluate(path, ["deebert"], **options)

@@ -37,7 +37,7 @@ def markdown(outcomes: Sequence[Checked]) -> str:
         if outcome.moves and not outcome.is_new:
             lines += ["| where | " + " | ".join(HEADINGS) + " |", "|---|---|--:|--:|--:|--:|---|"]
             for move in outcome.moves:
-                lines.append("| " + " | ".join(map(escape_cell, (" · ".join(move.place), *move_cells(move)))) + " |")
+                lines.append("| " + " | ".join(map(escape_cell, (" · ".join(move.entry), *move_cells(move)))) + " |")
             lines.append("")
     return "\n".join(lines).rstrip()
 
@@ -64,7 +64,7 @@ def junit(outcomes: Sequence[Checked]) -> str:
     for outcome in outcomes:
         moves_of: dict[tuple[str, str, str], list[Move]] = {place: [] for place in pinned_places(outcome)}
         for move in outcome.moves if not outcome.is_new else ():
-            moves_of.setdefault(move.place, []).append(move)
+            moves_of.setdefault(move.entry, []).append(move)
         suite = ET.SubElement(root, "testsuite", name=printable(outcome.suite))
         suite.set("tests", str(len(moves_of) + len(outcome.problems)))
         suite.set("failures", str(sum(map(bool, moves_of.values()))))
@@ -113,7 +113,7 @@ def move_sentence(move: Move) -> str:
     question, was, now, difference, tolerance, beyond = move_cells(move)
     error = "" if beyond == "-" else f", beyond its standard error: {beyond}"
     moved = f"was {was}, is {now} (difference {difference}, tolerance {tolerance}{error})"
-    return f"{' · '.join(move.place)}: {question}: {moved}"
+    return f"{' · '.join(move.entry)}: {question}: {moved}"
 
 
 def terminal_lines(outcome: Checked) -> list[str]:
@@ -123,7 +123,7 @@ def terminal_lines(outcome: Checked) -> list[str]:
         return lines
     headings, *rows = column_lines(HEADINGS, map(move_cells, outcome.moves), NUMBERS)
     lines += ["", f"  {headings}"]
-    for place, group in itertools.groupby(zip(outcome.moves, rows, strict=True), key=lambda pair: pair[0].place):
+    for place, group in itertools.groupby(zip(outcome.moves, rows, strict=True), key=lambda pair: pair[0].entry):
         lines += [printable(" · ".join(place)), *(f"  {row}" for _, row in group)]
     return [*lines, ""]
 
@@ -133,7 +133,7 @@ def pinned_places(outcome: Checked) -> list[tuple[str, str, str]]:
     from exitbench.benchmarks.baselines.baseline_table import Move
 
     keys = outcome.current if outcome.baseline is None else outcome.baseline
-    return list(dict.fromkeys(Move(key, None, None, 0.0).place for key in keys))
+    return list(dict.fromkeys(Move(key, None, None, 0.0).entry for key in keys))
 
 
 def escape_cell(text: str) -> str:

@@ -34,8 +34,8 @@ def test_a_file_has_the_key_the_value_and_the_tolerance_and_nothing_else(tmp_pat
     with (tmp_path / "b.csv").open(newline="") as file:
         lines = list(csv.reader(file))
     assert lines[0] == [*KEY, "value", "tolerance"]
-    assert lines[1] == ["c", "m", "sst2", "dev", "in-sample", "cap", "alpha=0.1|1,center=false", "", "2", "", "dis",
-                        "71.5", "0.1"]  # fmt: skip
+    entry = ["c", "m", "sst2", "dev", "in-sample", "cap", "alpha=0.1|1,center=false"]
+    assert lines[1] == [*entry, "", "2", "", "dis", "71.5", "0.1"]
     assert lines[2][-3:] == ["premature_rate", "12.5", "1e-06"]
     assert list(tmp_path.iterdir()) == [tmp_path / "b.csv"]
 
@@ -65,26 +65,26 @@ def test_rates_of_single_layers_are_left_out_and_all_else_is_kept() -> None:
 
 
 def test_a_threshold_that_is_a_score_is_pinned_to_six_digits() -> None:
-    reading = ROW._replace(
+    at_median = ROW._replace(
         operating_point=at_threshold("median"), layer=None, measure="speed_up", value=2.5, threshold=0.0123456789
     )
-    before = baseline_of([reading, reading._replace(measure="accuracy")])
+    before = baseline_of([at_median, at_median._replace(measure="accuracy")])
     assert sorted(str(key[-1]) for key in before) == ["accuracy", "speed_up", "threshold"]
 
     def moved(threshold: float) -> list[str]:
-        rows = [reading._replace(measure=measure, threshold=threshold) for measure in ("speed_up", "accuracy")]
+        rows = [at_median._replace(measure=measure, threshold=threshold) for measure in ("speed_up", "accuracy")]
         return [move.question for move in moves(before, rows)]
 
     assert moved(0.01234568) == []
     assert moved(0.01234578) == ["threshold, tau=median"]
 
 
-def test_no_threshold_is_pinned_that_was_given_or_lies_between_two_scores() -> None:
-    given = [
+def test_no_threshold_is_pinned_that_a_user_set_or_that_lies_between_two_scores() -> None:
+    rows = [
         ROW._replace(operating_point=point, measure="speed_up", threshold=3.0)
         for point in (at_threshold(3), at_speed_up(2))
     ]
-    assert list(pinned_rows(given)) == given
+    assert list(pinned_rows(rows)) == rows
 
 
 @pytest.mark.parametrize("samples", [60, 277, 872, 5463, 40_000])
@@ -100,9 +100,9 @@ def test_one_sample_outweighs_the_tolerance_of_every_count(samples: int) -> None
 def test_the_tolerance_of_a_ranking_is_about_one_pair_and_far_below_one_sample(samples: int) -> None:
     wrong = samples / 9
     pair = 100 / (wrong * (samples - wrong))
-    found = tolerance_of(ROW._replace(n=samples))
-    assert 0.5 * pair < found < 1.5 * pair or found == 1e-6
-    assert found < 0.5 * 100 / samples
+    tolerance = tolerance_of(ROW._replace(n=samples))
+    assert 0.5 * pair < tolerance < 1.5 * pair or tolerance == 1e-6
+    assert tolerance < 0.5 * 100 / samples
 
 
 def test_a_value_moves_only_beyond_its_tolerance() -> None:
@@ -120,22 +120,22 @@ def test_an_undefined_value_agrees_with_nothing_but_an_undefined_one() -> None:
 
 def test_new_missing_and_changed_rows_are_moves() -> None:
     same, gone, changed, new = (ROW._replace(layer=layer) for layer in (1, 2, 3, 4))
-    found = moves(baseline_of([same, gone, changed]), [same, changed._replace(value=72.0), new])
-    assert [(move.kind, move.was, move.now) for move in found] == [
+    changes = moves(baseline_of([same, gone, changed]), [same, changed._replace(value=72.0), new])
+    assert [(move.kind, move.was, move.now) for move in changes] == [
         ("missing", 71.5, None),
         ("moved", 71.5, 72.0),
         ("new", None, 71.5),
     ]
-    assert found[1].difference == 0.5
-    assert math.isnan(found[0].difference)
+    assert changes[1].difference == 0.5
+    assert math.isnan(changes[0].difference)
 
 
 def test_a_move_is_compared_with_the_error_of_its_own_number() -> None:
     changed = [ROW._replace(value=72.0), RATE._replace(value=12.7)]
-    found = with_errors(
+    compared = with_errors(
         moves(baseline_of([ROW, RATE]), changed), [ROW._replace(std_err=0.4), RATE._replace(std_err=0.3)]
     )
-    assert {move.key[-1]: move.beyond_error for move in found} == {"dis": True, "premature_rate": False}
+    assert {move.key[-1]: move.beyond_error for move in compared} == {"dis": True, "premature_rate": False}
     assert Move(ROW.key, 1.0, 2.0, 0.1).beyond_error is None
     assert Move(ROW.key, None, 2.0, 0.1, std_err=0.1).beyond_error is None
 
@@ -149,10 +149,10 @@ def test_a_tolerance_set_by_hand_outlives_an_update() -> None:
 
 def test_a_move_says_where_it_is() -> None:
     move = Move(RATE.key, 12.5, 13.0, 1e-6)
-    assert move.place == ("c", "in-sample", "cap[alpha=0.1|1,center=false]")
+    assert move.entry == ("c", "in-sample", "cap[alpha=0.1|1,center=false]")
     assert move.question == "premature_rate, speed_up=4, all"
     average = RATE._replace(cache="", task="average", parameters="")
-    assert Move(average.key, 1.0, 2.0, 0.1).place == ("average of m dev", "in-sample", "cap")
+    assert Move(average.key, 1.0, 2.0, 0.1).entry == ("average of m dev", "in-sample", "cap")
 
 
 HEADER = ",".join(COLUMNS)
@@ -184,7 +184,7 @@ LINE = "c,m,sst2,dev,in-sample,cap,,,2,,dis,71.5,0.1"
         ("\udcff", "is not a CSV file"),
     ],
 )
-def test_what_is_no_baseline_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_no_baseline_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "b.csv"
     file.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError) as refused:

@@ -99,16 +99,16 @@ def test_four_classes_have_no_published_figures() -> None:
     assert {row.published for row in cost.parameters(BERT_BASE, [4])} == {""}
 
 
-def test_poolers_of_its_own_for_every_exit_are_counted_beside_the_heads() -> None:
+def test_a_pooler_for_every_exit_is_counted_as_well_as_the_heads() -> None:
     rows = {row.part: row.parameters for row in cost.parameters(BERT_BASE, [2])}
     assert rows["extra_poolers_per_layer"] == 11 * (768 * 768 + 768)
     assert rows["extra_poolers_shared"] == 0
 
 
 def test_the_published_overheads_are_read_with_their_seconds() -> None:
-    found = cost.published_overheads()
-    assert found["CAP"] == (8.9, 6.4)
-    assert found["BERT-base"] == (8.36, 0.0)
+    overheads = cost.published_overheads()
+    assert overheads["CAP"] == (8.9, 6.4)
+    assert overheads["BERT-base"] == (8.36, 0.0)
 
 
 def test_a_shape_without_layers_is_refused() -> None:

@@ -53,19 +53,19 @@ def literal_aurc(certainty, right):
 @pytest.mark.parametrize("seed", range(250))
 def test_dis_is_the_share_of_pairs_in_order_with_ties_one_half(seed):
     certainty, right = one_layer(seed)
-    found = Ranking(certainty[None], right[None])
+    ranking = Ranking(certainty[None], right[None])
     more, tied, pairs = pair_counts(certainty, right)
     if pairs == 0:
-        assert np.isnan(found.dis()).all()
-        assert np.isnan(found.tied_share).all()
-        assert found.verdict(1).status == "undefined"
-        assert "sample" in found.verdict(1).reason
+        assert np.isnan(ranking.dis()).all()
+        assert np.isnan(ranking.tied_share).all()
+        assert ranking.verdict(1).status == "undefined"
+        assert "sample" in ranking.verdict(1).reason
         return
-    assert found.dis()[0] == pytest.approx(100 * (more + tied / 2) / pairs, abs=1e-12)
-    assert found.dis("strict")[0] == pytest.approx(100 * more / pairs, abs=1e-12)
-    assert found.tied_share[0] == pytest.approx(100 * tied / pairs, abs=1e-12)
-    assert found.dis()[0] == pytest.approx(100 * roc_auc_score(right, certainty))
-    assert found.pairs[0] == pairs
+    assert ranking.dis()[0] == pytest.approx(100 * (more + tied / 2) / pairs, abs=1e-12)
+    assert ranking.dis("strict")[0] == pytest.approx(100 * more / pairs, abs=1e-12)
+    assert ranking.tied_share[0] == pytest.approx(100 * tied / pairs, abs=1e-12)
+    assert ranking.dis()[0] == pytest.approx(100 * roc_auc_score(right, certainty))
+    assert ranking.pairs[0] == pairs
 
 
 def test_a_tie_counts_one_half():
@@ -86,12 +86,12 @@ def test_dis_is_scikit_learns_auroc_on_larger_data(size):
 @pytest.mark.parametrize("seed", range(150))
 def test_aurc_is_the_mean_over_all_orders_within_ties(seed):
     certainty, right = one_layer(seed, most=8)
-    found = Ranking(certainty[None], right[None])
-    assert found.aurc[0] == pytest.approx(literal_aurc(certainty, right))
+    ranking = Ranking(certainty[None], right[None])
+    assert ranking.aurc[0] == pytest.approx(literal_aurc(certainty, right))
     best = literal_aurc(np.where(right, 1.0, 0.0) + np.arange(len(right)) / 100, right)
-    assert found.excess_aurc[0] == pytest.approx(found.aurc[0] - best, abs=1e-9)
+    assert ranking.excess_aurc[0] == pytest.approx(ranking.aurc[0] - best, abs=1e-9)
     risk = risk_at(certainty, ~right)
-    assert 100 * risk.mean() == pytest.approx(found.aurc[0])
+    assert 100 * risk.mean() == pytest.approx(ranking.aurc[0])
     assert risk[-1] == pytest.approx(np.mean(~right))
 
 
@@ -155,13 +155,13 @@ def test_with_folds_pairs_are_counted_within_and_pooled_over_folds(seed):
     certainty, right, fold = rng.integers(0, 9, n).astype(float), rng.random(n) < 0.6, rng.integers(0, 3, n)
     counts = [pair_counts(certainty[fold == k], right[fold == k]) for k in range(3)]
     more, tied, pairs = (sum(count[column] for count in counts) for column in range(3))
-    found = Ranking(certainty[None], right[None], fold)
-    assert found.dis()[0] == pytest.approx(100 * (more + tied / 2) / pairs)
-    assert found.tied_share[0] == pytest.approx(100 * tied / pairs)
+    ranking = Ranking(certainty[None], right[None], fold)
+    assert ranking.dis()[0] == pytest.approx(100 * (more + tied / 2) / pairs)
+    assert ranking.tied_share[0] == pytest.approx(100 * tied / pairs)
     alone = [Ranking(certainty[None, fold == k], right[None, fold == k]) for k in range(3)]
     sizes = [int(np.sum(fold == k)) for k in range(3)]
-    assert found.aurc[0] == pytest.approx(np.average([r.aurc[0] for r in alone], weights=sizes))
-    assert found.excess_aurc[0] == pytest.approx(np.average([r.excess_aurc[0] for r in alone], weights=sizes))
+    assert ranking.aurc[0] == pytest.approx(np.average([r.aurc[0] for r in alone], weights=sizes))
+    assert ranking.excess_aurc[0] == pytest.approx(np.average([r.excess_aurc[0] for r in alone], weights=sizes))
 
 
 def test_one_fold_for_everybody_is_no_fold():
@@ -177,24 +177,24 @@ def test_one_fold_for_everybody_is_no_fold():
 
 def test_a_layer_without_scores_is_undefined_and_never_fifty():
     certainty = np.array([[np.nan] * 4, [1.0, 2.0, 3.0, 4.0]])
-    found = Ranking(certainty, np.array([[True, False, True, False]] * 2))
-    assert math.isnan(found.dis()[0])
-    assert math.isnan(found.aurc[0])
-    assert math.isnan(found.std_err()[0])
-    assert not math.isnan(found.dis()[1])
-    assert found.verdict(1).reason == "the signal has no score at this layer"
+    ranking = Ranking(certainty, np.array([[True, False, True, False]] * 2))
+    assert math.isnan(ranking.dis()[0])
+    assert math.isnan(ranking.aurc[0])
+    assert math.isnan(ranking.std_err()[0])
+    assert not math.isnan(ranking.dis()[1])
+    assert ranking.verdict(1).reason == "the signal has no score at this layer"
 
 
 @pytest.mark.parametrize("seed", [3, 4, 5, 6])
 def test_all_internal_layers_are_ranked_by_certainty_and_not_by_score(seed):
     case = random_case(seed, samples=30)
-    found = Ranking(case.scores.certainty, case.outcomes.correct[:-1])
-    assert found.layers == case.scores.depth - 1
+    ranking = Ranking(case.scores.certainty, case.outcomes.correct[:-1])
+    assert ranking.layers == case.scores.depth - 1
     layer = case.scores.depth - 1
     right = case.outcomes.correct[layer - 1]
     sure = case.scores.values[layer - 1] * (1 if case.scores.direction[0] == ">" else -1)
     more, tied, pairs = pair_counts(sure, right)
-    assert found.dis()[layer - 1] == pytest.approx(100 * (more + tied / 2) / pairs)
+    assert ranking.dis()[layer - 1] == pytest.approx(100 * (more + tied / 2) / pairs)
 
 
 def test_wrong_input_is_refused():

@@ -30,18 +30,18 @@ def literal_exits(values, threshold):
     return [next((m + 1 for m in range(depth - 1) if values[m, i] >= threshold), depth) for i in range(values.shape[1])]
 
 
-def literal_reading(values, right, speed_up):
+def literal_point(values, right, speed_up):
     """Threshold, speed-up and accuracy of the point nearest to a speed-up, the faster of two, by trying them all."""
     depth, samples = right.shape
     levels = np.unique(np.maximum.accumulate(values, axis=0))
     best = None
     for threshold in [*((levels[1:] + levels[:-1]) / 2), -np.inf, np.inf]:
         exits = literal_exits(values, threshold)
-        found = depth * samples / sum(exits)
+        realised = depth * samples / sum(exits)
         accuracy = 100 * sum(right[e - 1, i] for i, e in enumerate(exits)) / samples
-        key = (abs(found - speed_up), -found)
+        key = (abs(realised - speed_up), -realised)
         if best is None or key < best[0]:
-            best = (key, threshold, found, accuracy)
+            best = (key, threshold, realised, accuracy)
     return best[1:]
 
 
@@ -78,17 +78,17 @@ def test_cross_fit_equals_a_literal_loop_over_folds(tmp_path, seed):
     exits = np.zeros(45, dtype=int)
     for number, part in enumerate(evaluation.parts["cross-fit"]):
         train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        at_two = [literal_reading(one[:, train], right[:, train], 2.0) for one in scores]
-        near = [accuracy if abs(found - 2.0) <= 0.04 else -1 for _, found, accuracy in at_two]
+        at_two = [literal_point(values[:, train], right[:, train], 2.0) for values in scores]
+        near = [accuracy if abs(realised - 2.0) <= 0.04 else -1 for _, realised, accuracy in at_two]
         chosen = 1 if near[1] == max(near) else int(np.argmax(near))
         assert merged.choice.parts[number] == chosen
-        threshold = literal_reading(scores[chosen][:, train], right[:, train], 1.5)[0]
+        threshold = literal_point(scores[chosen][:, train], right[:, train], 1.5)[0]
         exits[test] = literal_exits(scores[chosen][:, test], threshold)
         assert part.test.sum() == len(test)
-    reading = merged.at(at_speed_up(1.5))
-    np.testing.assert_array_equal(reading.exits, exits)
-    assert float(reading.tally.accuracy) == pytest.approx(100 * right[exits - 1, np.arange(45)].mean())
-    assert float(reading.tally.speed_up) == pytest.approx(5 / exits.mean())
+    point = merged.at(at_speed_up(1.5))
+    np.testing.assert_array_equal(point.exits, exits)
+    assert float(point.tally.accuracy) == pytest.approx(100 * right[exits - 1, np.arange(45)].mean())
+    assert float(point.tally.speed_up) == pytest.approx(5 / exits.mean())
 
 
 def test_shuffling_the_labels_of_a_fold_changes_nothing_that_is_chosen_for_it(tmp_path):
@@ -109,24 +109,24 @@ def test_shuffling_the_labels_of_a_fold_changes_nothing_that_is_chosen_for_it(tm
     assert before.parts[1] == after.parts[1]
     np.testing.assert_array_equal(before.resampled[1], after.resampled[1])
     for configuration_before, configuration_after in zip(plain, changed, strict=True):
-        for at, reading in configuration_before[1].points.items():
+        for at, point in configuration_before[1].points.items():
             same = configuration_after[1].points[at]
-            assert reading.threshold == same.threshold or np.isnan([reading.threshold, same.threshold]).all()
-            np.testing.assert_array_equal(reading.exits, same.exits)
+            assert point.threshold == same.threshold or np.isnan([point.threshold, same.threshold]).all()
+            np.testing.assert_array_equal(point.exits, same.exits)
     # The other folds do train on the shuffled labels, so the test could have failed.
-    assert [one[0].primary for one in plain] != [one[0].primary for one in changed]
+    assert [parts[0].primary for parts in plain] != [parts[0].primary for parts in changed]
 
 
 def test_in_sample_chooses_and_scores_on_the_same_samples(tmp_path):
     labels, predictions, scores = random_arrays(2, 60, 5, 2)
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(2))
     evaluation = evaluate_configurations(scored, [0, 1], dataclasses.replace(QUESTIONS, protocols=("in-sample",)))
-    reading = MergedParts([evaluation.results["in-sample"][0]], evaluation.parts["in-sample"], Choice.only(0, 1)).at(
+    point = MergedParts([evaluation.results["in-sample"][0]], evaluation.parts["in-sample"], Choice.only(0, 1)).at(
         at_speed_up(2)
     )
-    threshold, speed_up, accuracy = literal_reading(scores[0], predictions == labels, 2.0)
-    assert (reading.threshold, float(reading.tally.speed_up)) == (threshold, pytest.approx(speed_up))
-    assert float(reading.tally.accuracy) == pytest.approx(accuracy)
+    threshold, speed_up, accuracy = literal_point(scores[0], predictions == labels, 2.0)
+    assert (point.threshold, float(point.tally.speed_up)) == (threshold, pytest.approx(speed_up))
+    assert float(point.tally.accuracy) == pytest.approx(accuracy)
 
 
 def test_held_out_applies_the_thresholds_of_the_calibration_cache(tmp_path):
@@ -135,12 +135,12 @@ def test_held_out_applies_the_thresholds_of_the_calibration_cache(tmp_path):
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(1), calibration=other)
     held_out = dataclasses.replace(QUESTIONS, protocols=("held-out",))
     evaluation = evaluate_configurations(scored, [0], held_out)
-    reading = MergedParts([evaluation.results["held-out"][0]], evaluation.parts["held-out"], Choice.only(0, 1)).at(
+    point = MergedParts([evaluation.results["held-out"][0]], evaluation.parts["held-out"], Choice.only(0, 1)).at(
         at_speed_up(2)
     )
-    threshold = literal_reading(other[2][0], other[1] == other[0], 2.0)[0]
-    assert reading.threshold == threshold
-    np.testing.assert_array_equal(reading.exits, literal_exits(scores[0], threshold))
+    threshold = literal_point(other[2][0], other[1] == other[0], 2.0)[0]
+    assert point.threshold == threshold
+    np.testing.assert_array_equal(point.exits, literal_exits(scores[0], threshold))
 
 
 def test_a_tie_goes_to_the_default():
@@ -166,13 +166,13 @@ def test_a_configuration_that_never_gets_near_the_speed_up_is_not_chosen_for_its
 def test_the_median_threshold_is_a_score_of_the_cache(tmp_path):
     labels, predictions, scores = random_arrays(3, 61, 4, 1)
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(1))
-    asked = dataclasses.replace(QUESTIONS, protocols=("in-sample",), thresholds={"*": ("median", 0.25)})
-    evaluation = evaluate_configurations(scored, [0], asked)
-    readings = evaluation.results["in-sample"][0][0].points
-    assert readings[at_threshold("median")].threshold == np.sort(scores[0][0])[30]
-    np.testing.assert_array_equal(readings[at_threshold(0.25)].exits, literal_exits(scores[0], 0.25))
+    questions = dataclasses.replace(QUESTIONS, protocols=("in-sample",), thresholds={"*": ("median", 0.25)})
+    evaluation = evaluate_configurations(scored, [0], questions)
+    points = evaluation.results["in-sample"][0][0].points
+    assert points[at_threshold("median")].threshold == np.sort(scores[0][0])[30]
+    np.testing.assert_array_equal(points[at_threshold(0.25)].exits, literal_exits(scores[0], 0.25))
 
 
-def test_what_was_chosen_is_said_in_words():
+def test_what_was_chosen_is_reported_in_words():
     assert describe_choice(["a=1"] * 5) == "chosen: a=1"
     assert describe_choice(["a=1", "a=2", "a=2"]) == "chosen: a=2 in 2 of 3 folds, a=1 in 1"

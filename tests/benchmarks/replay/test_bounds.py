@@ -11,7 +11,7 @@ from tests.support.score_cases import random_case
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_oracle_leaves_at_the_first_right_layer_else_at_layer_one(seed):
+def test_the_oracle_exits_at_the_first_right_layer_else_at_layer_one(seed):
     case = random_case(seed)
     expected = []
     for sample, label in enumerate(case.labels):
@@ -45,7 +45,7 @@ def test_fixed_and_final_layers_are_that_layer_for_everybody():
         fixed_layer(outcomes, 0)
 
 
-def test_the_expected_coin_is_the_mean_of_many_thrown_coins():
+def test_expected_random_exits_are_the_mean_of_many_drawn_ones():
     rng = np.random.default_rng(0)
     n, depth = 40, 6
     outcomes = Outcomes.of(rng.integers(0, 2, (depth, n)), rng.integers(0, 2, n), positive_class=1)
@@ -66,7 +66,7 @@ def test_the_expected_coin_is_the_mean_of_many_thrown_coins():
     assert bound.tally.true_positives == pytest.approx(np.mean(true_positives), rel=0.02)
 
 
-def test_a_random_signal_stays_near_the_expected_coin_curve():
+def test_a_random_signal_stays_near_the_curve_of_expected_random_exits():
     rng = np.random.default_rng(1)
     n, depth = 4000, 5
     correct = rng.random((depth, n)) < np.linspace(0.5, 0.9, depth)[:, None]
@@ -76,7 +76,7 @@ def test_a_random_signal_stays_near_the_expected_coin_curve():
     assert np.max(np.abs(at - curve.score("accuracy")[::-1])) < 4 * 100 * 0.5 / np.sqrt(n)
 
 
-def test_the_coin_runs_from_full_depth_to_layer_one():
+def test_random_exits_run_from_full_depth_to_layer_one():
     outcomes = random_case(3, samples=12).outcomes
     curve = random_curve(outcomes, points=11)
     assert curve.speed_up[0] == 1

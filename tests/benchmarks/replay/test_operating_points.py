@@ -21,8 +21,8 @@ MEASURES = ("accuracy", "f1", "mean_accuracy_f1")
 
 def literal_score(counts, measure):
     accuracy = 100 * counts["correct"] / counts["samples"]
-    found = counts["predicted_positives"] + counts["actual_positives"]
-    f1 = 200 * counts["true_positives"] / found if found else 0.0
+    positives = counts["predicted_positives"] + counts["actual_positives"]
+    f1 = 200 * counts["true_positives"] / positives if positives else 0.0
     return {"accuracy": accuracy, "f1": f1, "mean_accuracy_f1": (accuracy + f1) / 2}[measure]
 
 
@@ -36,33 +36,33 @@ def speed(case, counts):
 
 @pytest.mark.parametrize("integers", [False, True])
 @pytest.mark.parametrize("seed", range(80))
-def test_the_matched_reading_is_the_nearest_point_of_the_literal_curve(seed, integers):
+def test_the_matched_point_is_the_nearest_of_the_literal_curve(seed, integers):
     case = random_case(seed, integers=integers)
     points = literal_points(case)
-    for wanted in (1.0, 1.3, 1.5, 2.0, 3.0, 4.0):
-        reading = matched(case.curve, wanted)
-        best = min(points, key=lambda counts: (abs(speed(case, counts) - wanted), -speed(case, counts)))
-        assert reading.speed_up == pytest.approx(speed(case, best))
-        assert literal_tally(case, literal_exits(case.scores, reading.threshold))["layers"] == best["layers"]
-        off = abs(speed(case, best) - wanted) / wanted
-        assert reading.status == ("unmatched" if off > 0.02 else "ok")
-        assert bool(reading.reason) == (reading.status != "ok")
-        reachable = min(speed(case, p) for p in points) <= wanted <= max(speed(case, p) for p in points)
-        assert (reading.randomised is not None) == reachable
-        if reading.randomised is not None:
-            assert reading.randomised.speed_up == pytest.approx(wanted)
-            slower = [p for p in points if speed(case, p) <= wanted][-1]
-            faster = next(p for p in points if speed(case, p) >= wanted)
+    for speed_up in (1.0, 1.3, 1.5, 2.0, 3.0, 4.0):
+        point = matched(case.curve, speed_up)
+        best = min(points, key=lambda counts: (abs(speed(case, counts) - speed_up), -speed(case, counts)))
+        assert point.speed_up == pytest.approx(speed(case, best))
+        assert literal_tally(case, literal_exits(case.scores, point.threshold))["layers"] == best["layers"]
+        off = abs(speed(case, best) - speed_up) / speed_up
+        assert point.status == ("unmatched" if off > 0.02 else "ok")
+        assert bool(point.reason) == (point.status != "ok")
+        reachable = min(speed(case, p) for p in points) <= speed_up <= max(speed(case, p) for p in points)
+        assert (point.randomised is not None) == reachable
+        if point.randomised is not None:
+            assert point.randomised.speed_up == pytest.approx(speed_up)
+            slower = [p for p in points if speed(case, p) <= speed_up][-1]
+            faster = next(p for p in points if speed(case, p) >= speed_up)
             gap = slower["layers"] - faster["layers"]
-            share = (slower["layers"] - case.scores.depth * slower["samples"] / wanted) / gap if gap else 0.0
-            if speed(case, slower) == wanted:
+            share = (slower["layers"] - case.scores.depth * slower["samples"] / speed_up) / gap if gap else 0.0
+            if speed(case, slower) == speed_up:
                 continue
             mixed = {name: slower[name] + share * (faster[name] - slower[name]) for name in slower}
             for measure in MEASURES:
-                assert reading.randomised.score(measure) == pytest.approx(literal_score(mixed, measure))
+                assert point.randomised.score(measure) == pytest.approx(literal_score(mixed, measure))
 
 
-def test_of_two_equally_near_points_the_faster_one_is_read():
+def test_of_two_equally_near_points_the_faster_one_is_taken():
     curve = trade_off_curve(SignalScores(np.full((1, 1), 0.5), "<"), Outcomes(np.ones((2, 1), dtype=bool)))
     assert curve.speed_up.tolist() == [1.0, 2.0]
     assert matched(curve, 1.5).speed_up == 2.0
@@ -78,21 +78,21 @@ def test_exactly_two_percent_away_is_still_matched():
 
 def test_out_of_reach_says_how_far_the_signal_goes():
     curve = trade_off_curve(SignalScores(np.full((1, 4), 0.5), "<"), Outcomes(np.ones((2, 4), dtype=bool)))
-    reading = matched(curve, 3.0)
-    assert reading.status == "unmatched"
-    assert reading.randomised is None
-    assert "only reaches 1.00x to 2.00x" in reading.reason
+    point = matched(curve, 3.0)
+    assert point.status == "unmatched"
+    assert point.randomised is None
+    assert "only reaches 1.00x to 2.00x" in point.reason
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_a_reading_at_a_threshold_is_the_literal_replay(seed):
+def test_the_point_at_a_threshold_is_the_literal_replay(seed):
     case = random_case(seed)
     for threshold in (-1.0, 0.0, 0.4, 1.0, 3.5, math.inf):
-        reading = at_threshold(case.curve, threshold)
+        point = at_threshold(case.curve, threshold)
         counts = literal_tally(case, literal_exits(case.scores, threshold))
-        assert reading.threshold == threshold
-        assert reading.speed_up == pytest.approx(speed(case, counts))
-        assert reading.score("f1") == pytest.approx(literal_score(counts, "f1"))
+        assert point.threshold == threshold
+        assert point.speed_up == pytest.approx(speed(case, counts))
+        assert point.score("f1") == pytest.approx(literal_score(counts, "f1"))
 
 
 @pytest.mark.parametrize("integers", [False, True])
@@ -108,14 +108,14 @@ def test_the_largest_speed_up_within_a_loss_stops_at_the_first_fall(seed, intege
                 if literal_score(counts, measure) < final - loss - 1e-9:
                     break
                 last = counts
-            reading = within_loss(case.curve, loss, measure)
+            point = within_loss(case.curve, loss, measure)
             if last is None:
-                assert reading.status == "undefined"
-                assert math.isnan(reading.speed_up)
-                assert math.isnan(reading.score(measure))
-                assert "most cautious" in reading.reason
+                assert point.status == "undefined"
+                assert math.isnan(point.speed_up)
+                assert math.isnan(point.score(measure))
+                assert "most cautious" in point.reason
             else:
-                assert reading.speed_up == pytest.approx(speed(case, last))
+                assert point.speed_up == pytest.approx(speed(case, last))
 
 
 def test_a_loss_of_exactly_the_allowance_is_not_more_than_it():

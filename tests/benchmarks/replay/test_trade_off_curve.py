@@ -43,8 +43,8 @@ def test_an_integer_signal_has_one_point_per_integer(seed):
 def test_any_threshold_lands_on_the_point_it_realises(seed):
     case = random_case(seed)
     curve, seen = case.curve, case.scores.values[np.isfinite(case.scores.values)]
-    asked = np.array([-np.inf, np.inf, *seen, *np.nextafter(seen, np.inf), *np.nextafter(seen, -np.inf)])
-    for threshold, point in zip(asked, curve.points_at(asked), strict=True):
+    thresholds = np.array([-np.inf, np.inf, *seen, *np.nextafter(seen, np.inf), *np.nextafter(seen, -np.inf)])
+    for threshold, point in zip(thresholds, curve.points_at(thresholds), strict=True):
         assert curve.exit_layers(point).tolist() == literal_exits(case.scores, threshold)
     assert np.array_equal(curve.points_at(curve.thresholds), np.arange(curve.points))
 

@@ -19,7 +19,7 @@ from exitbench.errors import InputError
 
 
 def row(**changes):
-    place = {
+    key = {
         "cache": "c",
         "model": "m",
         "task": "t",
@@ -28,7 +28,7 @@ def row(**changes):
         "signal": "s",
         "parameters": "",
     }
-    return Row(**{**place, "measure": "accuracy", "value": 90.0, **changes})
+    return Row(**{**key, "measure": "accuracy", "value": 90.0, **changes})
 
 
 def test_results_have_exactly_the_documented_columns():
@@ -134,33 +134,34 @@ def task_rows(signal, values, **changes):
 
 def test_the_average_is_the_mean_of_each_tasks_own_score_and_of_the_speed_ups():
     means, _ = averages(task_rows("s", (90.0, 70.0, 2.2)), [], PLACES, [("s", "")])
-    found = {one.measure: one for one in means}
-    assert {(one.cache, one.task, one.model) for one in means} == {("", "average", "m")}
-    assert found["mean_accuracy_f1"].value == 80.0
-    assert found["accuracy"].value == 70.0
-    assert found["speed_up"].value == pytest.approx(2.1)
-    assert found["mean_accuracy_f1"].std_err == pytest.approx((3.0**2 + 3.0**2) ** 0.5 / 2)
-    assert "accuracy on 1 tasks, F1 on 1" in found["mean_accuracy_f1"].reason
+    averaged = {mean.measure: mean for mean in means}
+    assert {(mean.cache, mean.task, mean.model) for mean in means} == {("", "average", "m")}
+    assert averaged["mean_accuracy_f1"].value == 80.0
+    assert averaged["accuracy"].value == 70.0
+    assert averaged["speed_up"].value == pytest.approx(2.1)
+    assert averaged["mean_accuracy_f1"].std_err == pytest.approx((3.0**2 + 3.0**2) ** 0.5 / 2)
+    assert "accuracy on 1 tasks, F1 on 1" in averaged["mean_accuracy_f1"].reason
 
 
 def test_the_average_is_blank_when_a_task_is_missing_or_unmatched():
     rows = task_rows("s", (90.0, 70.0, 2.2))
-    for given in (rows[:2], [*rows[:3], rows[3]._replace(status="unmatched")]):
-        means, _ = averages(given, [], PLACES, [("s", "")])
-        blank = {one.measure: one for one in means}["mean_accuracy_f1"]
+    for incomplete in (rows[:2], [*rows[:3], rows[3]._replace(status="unmatched")]):
+        means, _ = averages(incomplete, [], PLACES, [("s", "")])
+        blank = {mean.measure: mean for mean in means}["mean_accuracy_f1"]
         assert (blank.status, blank.reason) == ("undefined", "no value for d")
         assert blank.value != blank.value
 
 
 def test_averages_are_compared_by_the_pairs_of_their_tasks():
     rows = task_rows("s", (90.0, 70.0, 2.2)) + task_rows("z", (80.0, 60.0, 2.2))
+    question = {"protocol": "in-sample", "operating_point": "speed_up=2", "layer": None, "decisions": ""}
+    entries = {"signal_a": "s", "parameters_a": "", "signal_b": "z", "parameters_b": ""}
     pairs = [
-        {"cache": cache, "protocol": "in-sample", "operating_point": "speed_up=2", "layer": None, "decisions": "",
-         "measure": measure, "signal_a": "s", "parameters_a": "", "signal_b": "z", "parameters_b": "", "std_err": 3.0}
+        {"cache": cache, **question, "measure": measure, **entries, "std_err": 3.0}
         for cache, measure in (("c", "accuracy"), ("d", "f1"))
-    ]  # fmt: skip
+    ]
     means, tests = averages(rows, pairs, PLACES, [("s", ""), ("z", "")])
-    (test,) = [one for one in tests if one["measure"] == "mean_accuracy_f1"]
+    (test,) = [pair for pair in tests if pair["measure"] == "mean_accuracy_f1"]
     assert (test["difference"], test["std_err"]) == (10.0, pytest.approx(18**0.5 / 2))
-    marks = {one.signal: (one.best, one.tied_with_best) for one in means if one.measure == "mean_accuracy_f1"}
+    marks = {mean.signal: (mean.best, mean.tied_with_best) for mean in means if mean.measure == "mean_accuracy_f1"}
     assert marks == {"s": (True, True), "z": (False, False)}

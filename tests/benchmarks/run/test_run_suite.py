@@ -90,8 +90,8 @@ def test_every_cache_protocol_and_entry_has_its_numbers(finished):
     results = RunFiles(finished).results
     for cache in ("m-a-dev", "m-b-dev", ""):
         for protocol in ("in-sample", "cross-fit"):
-            own = results[(results.cache == cache) & (results.protocol == protocol)]
-            assert {"deebert", "pabee", "cap"} <= set(own.signal)
+            rows = results[(results.cache == cache) & (results.protocol == protocol)]
+            assert {"deebert", "pabee", "cap"} <= set(rows.signal)
     assert set(results[results.cache == ""].task) == {"average"}
 
 
@@ -182,7 +182,7 @@ def test_a_table_that_cannot_be_joined_leaves_the_run_open(finished, suite, tmp_
     assert digests(out) == digests(finished)
 
 
-def test_a_missing_cache_is_said_before_anything_is_written(suite, tmp_path):
+def test_a_missing_cache_is_reported_before_anything_is_written(suite, tmp_path):
     lost = replace(suite, caches=(*suite.caches, tmp_path / "nowhere"))
     with pytest.raises(InputError, match=r"1 of 3 caches are missing: nowhere"):
         run_suite(lost, tmp_path / "out")
@@ -225,12 +225,16 @@ def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
     both = both.asking(protocols=("in-sample",))
     rows = run_suite(both, tmp_path / "out").files.results
     assert set(rows[rows.signal == "cap"].parameters) == {
-        "alpha=0.1|1,center=false", "alpha=0.1,center=false", "alpha=1,center=false",
-    }  # fmt: skip
+        "alpha=0.1|1,center=false",
+        "alpha=0.1,center=false",
+        "alpha=1,center=false",
+    }
     compared = rows[(rows.measure == "dis") & (rows.layer == 2)].set_index("parameters").best.notna()
     assert compared.to_dict() == {
-        "alpha=0.1|1,center=false": True, "alpha=0.1,center=false": True, "alpha=1,center=false": False,
-    }  # fmt: skip
+        "alpha=0.1|1,center=false": True,
+        "alpha=0.1,center=false": True,
+        "alpha=1,center=false": False,
+    }
 
 
 @pytest.mark.e2e

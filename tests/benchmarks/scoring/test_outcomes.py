@@ -32,7 +32,7 @@ def test_speed_up_counts_the_last_layer_as_the_formula_says():
     assert tally.speed_up == pytest.approx(9 / 5)
 
 
-def test_f1_without_anything_to_find_is_zero_and_said_to_be_undefined():
+def test_f1_without_anything_to_find_is_zero_and_reported_as_undefined():
     outcomes = Outcomes.of(np.zeros((2, 4), dtype=int), np.zeros(4, dtype=int), positive_class=1)
     tally = tally_at(np.full(4, 2), outcomes)
     assert tally.f1 == 0

@@ -86,8 +86,8 @@ def test_one_pass_equals_scoring_all_samples_at_once(path, registry):
         )
         for m in range(1, 6)
     ]
-    for signal, found in zip(signals, score_all(cache, signals), strict=True):
-        np.testing.assert_allclose(found, score_layers(signal, layers).numpy(), rtol=1e-12, err_msg=signal.text)
+    for signal, scores in zip(signals, score_all(cache, signals), strict=True):
+        np.testing.assert_allclose(scores, score_layers(signal, layers).numpy(), rtol=1e-12, err_msg=signal.text)
 
 
 def test_each_layers_logits_are_read_once_for_all_signals(path, registry, monkeypatch):
@@ -126,12 +126,12 @@ def test_nan_where_a_score_is_declared_is_refused_with_signal_layer_and_row(path
 
 
 def test_before_the_first_scored_layer_scores_are_nan(path, registry):
-    found = score(Cache(path), registry.make("pabee"))
-    assert np.isnan(found[0]).all()
-    assert not np.isnan(found[1:]).any()
+    scores = score(Cache(path), registry.make("pabee"))
+    assert np.isnan(scores[0]).all()
+    assert not np.isnan(scores[1:]).any()
 
 
-def test_one_failing_signal_leaves_the_others_their_scores(path, registry):
+def test_when_a_signal_fails_the_others_keep_their_scores(path, registry):
     cache = Cache(path)
     first, broken, last = score_each(cache, [registry.make("deebert"), NotANumber(), registry.make("cap")])
     assert isinstance(broken, InputError)
@@ -232,9 +232,9 @@ def test_a_path_and_a_text_score_like_the_cache_and_the_signal(path, registry):
 
 
 def test_what_a_signal_raises_is_one_line_that_names_the_signal_and_the_error(path):
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as raised:
         score(path, Stumbles())
-    assert str(found.value) == "signal stumbles raised ZeroDivisionError: no third layer"
-    assert isinstance(found.value.__cause__, ZeroDivisionError)
+    assert str(raised.value) == "signal stumbles raised ZeroDivisionError: no third layer"
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
     with pytest.raises(InputError, match=r"^signal learns-nothing raised KeyError: 'weights'$"):
         score(path, LearnsNothing(), fit_on=path)

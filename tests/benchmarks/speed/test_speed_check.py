@@ -32,8 +32,8 @@ def test_the_page_is_what_the_committed_ratios_give() -> None:
 
 
 def test_every_committed_ratio_is_a_row_in_the_order_of_the_table() -> None:
-    known = read_committed().rows
-    assert list(known) == [name for name in all_rows() if name in known]
+    rows = read_committed().rows
+    assert list(rows) == [name for name in all_rows() if name in rows]
 
 
 def test_every_benchmark_file_has_its_place_in_the_table() -> None:
@@ -103,13 +103,13 @@ def test_an_update_keeps_what_was_not_measured_and_drops_what_is_no_row(tmp_path
 
 def test_missed_goals_are_shown_as_missed() -> None:
     topic = Topic("Things", "Measured somehow.", (SLOWER_IS_WORSE, FASTER_IS_BETTER))
-    found = committed(ours=6.0, gain=9.0)
-    page = page_text([topic], found)
+    ratios = committed(ours=6.0, gain=9.0)
+    page = page_text([topic], ratios)
     assert "1 of 2 goals are met; not met: `ours`." in page
     assert "| `ours` | ours / theirs | at most 5x | 6x | **no** |" in page
     assert "| `gain` | theirs / ours | at least 8x | 9x | yes |" in page
     assert "1 of 2 goals are met; not measured yet: `ours`." in page_text([topic], committed(gain=9.0))
-    shown = terminal_table([topic], {"ours": Measured(7.5, "15 s / 2 s")}, found).splitlines()
+    shown = terminal_table([topic], {"ours": Measured(7.5, "15 s / 2 s")}, ratios).splitlines()
     assert [line.split() for line in shown[1:]] == [
         ["ours", "7.5x", "at", "most", "5x", "no", "6x", "+25%", "15", "s", "/", "2", "s"]
     ]
@@ -123,8 +123,8 @@ def test_both_sides_are_timed_in_turn_and_medians_compared() -> None:
         return times.pop(0)
 
     slow, fast = [4.0, 100.0, 6.0], [2.0, 3.0, 1.0]
-    found = in_turn(lambda: role("a", slow), lambda: role("b", fast), rounds=3)
-    assert found == Ratio(6.0, 2.0)
+    timed = in_turn(lambda: role("a", slow), lambda: role("b", fast), rounds=3)
+    assert timed == Ratio(6.0, 2.0)
     assert order == ["a", "b", "b", "a", "a", "b"]
 
 

@@ -56,8 +56,10 @@ def test_tied_samples_share_the_mean_of_their_group(seed):
         area, _ = risk_influence(Ranking(certainty, right), layer + 1)
         for i in range(samples):
             group = [k for k in range(samples) if sure[order[k]] == sure[i]]
-            mine, after, after_risk = (np.mean([one[k] for k in group]) for one in (risk, later, later_risk))
-            literal = mine - np.mean(risk) + wrong[i] * after - after_risk
+            mean_risk, after, after_risk = (
+                np.mean([quantity[k] for k in group]) for quantity in (risk, later, later_risk)
+            )
+            literal = mean_risk - np.mean(risk) + wrong[i] * after - after_risk
             assert area[i] == pytest.approx(100 * literal / samples)
 
 
@@ -67,11 +69,11 @@ def test_each_fold_has_its_own_area_and_counts_by_its_size(seed, ties):
     certainty, right = made(seed, ties=ties)
     folds = np.arange(right.shape[1]) % 3
     for layer in (1, 2, 3):
-        found = risk_influence(Ranking(certainty, right, folds), layer)
+        influences = risk_influence(Ranking(certainty, right, folds), layer)
         for fold in range(3):
             rows = folds == fold
             alone = risk_influence(Ranking(certainty[:, rows], right[:, rows]), layer)
-            for whole, part in zip(found, alone, strict=True):
+            for whole, part in zip(influences, alone, strict=True):
                 np.testing.assert_allclose(whole[rows], part * rows.sum() / len(rows))
 
 

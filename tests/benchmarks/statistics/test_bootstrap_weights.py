@@ -26,11 +26,11 @@ def test_another_seed_number_of_resamples_or_answer_gets_draws_of_its_own(tmp_pa
     assert bootstrap_weights(made(tmp_path, metric="f1"), 0, 8) is not bootstrap_weights(made(tmp_path), 0, 8)
 
 
-def test_each_side_has_the_weights_of_its_ids(tmp_path):
+def test_each_role_has_the_weights_of_its_ids(tmp_path):
     calibration = random_arrays(5, 12, 4, 1)
-    found = bootstrap_weights(made(tmp_path, ids=np.arange(30) + 7, calibration=calibration), 3, 8, held_out=True)
-    np.testing.assert_array_equal(found.weights["test"], poisson_weights(np.arange(30) + 7, 3, 8))
-    np.testing.assert_array_equal(found.weights["calibration"], poisson_weights(np.arange(12), 3 + CALIBRATION_SEED, 8))
+    drawn = bootstrap_weights(made(tmp_path, ids=np.arange(30) + 7, calibration=calibration), 3, 8, held_out=True)
+    np.testing.assert_array_equal(drawn.weights["test"], poisson_weights(np.arange(30) + 7, 3, 8))
+    np.testing.assert_array_equal(drawn.weights["calibration"], poisson_weights(np.arange(12), 3 + CALIBRATION_SEED, 8))
 
 
 def test_many_weights_are_not_kept(tmp_path, monkeypatch):
@@ -43,16 +43,16 @@ def test_many_weights_are_not_kept(tmp_path, monkeypatch):
 @pytest.mark.parametrize("rows", [np.arange(30) % 2 == 0, np.ones(30, dtype=bool)])
 def test_sums_that_all_signals_share_are_sums_over_the_samples(tmp_path, rows):
     scored = made(tmp_path)
-    outcomes, found = scored.samples().outcomes, bootstrap_weights(scored, 0, 8)
+    outcomes, drawn = scored.samples().outcomes, bootstrap_weights(scored, 0, 8)
     weights = poisson_weights(np.arange(30), 0, 8).astype(int) * rows[:, None]
     for resample in range(8):
-        final = found.final("test", rows, outcomes)
+        final = drawn.final("test", rows, outcomes)
         assert final.layers[resample] == 4 * weights[:, resample].sum()
         assert final.correct[resample] == sum(weights[outcomes.correct[-1], resample])
         for layer in range(3):
             right = outcomes.correct[layer]
-            asked = found.decisions("test", rows, outcomes)[:, layer, resample]
-            assert asked.tolist() == [sum(weights[~right, resample]), sum(weights[right, resample])]
+            decisions = drawn.decisions("test", rows, outcomes)[:, layer, resample]
+            assert decisions.tolist() == [sum(weights[~right, resample]), sum(weights[right, resample])]
 
 
 def test_of_many_weights_only_one_part_is_held_and_another_is_cut_out_again(tmp_path, monkeypatch):

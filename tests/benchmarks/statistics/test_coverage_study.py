@@ -35,8 +35,8 @@ def draw(rng: np.random.Generator, n: int) -> tuple[SignalScores, Outcomes]:
 @pytest.fixture(scope="module")
 def truth() -> tuple[float, float]:
     scores, outcomes = draw(np.random.default_rng(1), POPULATION)
-    reading = matched(trade_off_curve(scores, outcomes), SPEED_UP)
-    return float(Ranking(scores.certainty, outcomes.correct[:-1]).dis()[LAYER - 1]), reading.score("accuracy")
+    point = matched(trade_off_curve(scores, outcomes), SPEED_UP)
+    return float(Ranking(scores.certainty, outcomes.correct[:-1]).dis()[LAYER - 1]), point.score("accuracy")
 
 
 @pytest.mark.slow

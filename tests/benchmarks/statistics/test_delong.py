@@ -38,10 +38,10 @@ def test_the_standard_error_is_delongs_from_structural_components(seed, strict):
     first, _, right = made(seed)
     hard, easy = components(first, right, strict)
     expected = 100 * math.sqrt(np.var(hard, ddof=1) / len(hard) + np.var(easy, ddof=1) / len(easy))
-    found = Ranking(first[None], right[None])
+    ranking = Ranking(first[None], right[None])
     ties = "strict" if strict else "half"
-    assert found.std_err(ties)[0] == pytest.approx(expected)
-    assert np.linalg.norm(found.influence(1, ties)) == pytest.approx(expected)
+    assert ranking.std_err(ties)[0] == pytest.approx(expected)
+    assert np.linalg.norm(ranking.influence(1, ties)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -51,11 +51,11 @@ def test_a_paired_difference_uses_delongs_covariance(seed):
     covariance = sum(np.cov([parts[0][kind], parts[1][kind]]) / len(parts[0][kind]) for kind in (0, 1))
     value = parts[0][0].mean() - parts[1][0].mean()
     std_err = math.sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
-    found = dis_difference(Ranking(first[None], right[None]), Ranking(second[None], right[None]))
-    assert found.value == pytest.approx(100 * value, abs=1e-9)
-    assert found.std_err == pytest.approx(100 * std_err)
-    assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(value) / std_err))
-    assert found.high - found.low == pytest.approx(2 * stats.norm.ppf(0.975) * 100 * std_err)
+    difference = dis_difference(Ranking(first[None], right[None]), Ranking(second[None], right[None]))
+    assert difference.value == pytest.approx(100 * value, abs=1e-9)
+    assert difference.std_err == pytest.approx(100 * std_err)
+    assert difference.p_value == pytest.approx(2 * stats.norm.sf(abs(value) / std_err))
+    assert difference.high - difference.low == pytest.approx(2 * stats.norm.ppf(0.975) * 100 * std_err)
 
 
 def test_the_standard_error_agrees_with_the_bootstrap():
@@ -63,12 +63,12 @@ def test_the_standard_error_agrees_with_the_bootstrap():
     n = 400
     right = rng.random(n) < 0.75
     certainty = rng.normal(size=n) + right
-    found = Ranking(certainty[None], right[None]).std_err()[0]
+    std_err = Ranking(certainty[None], right[None]).std_err()[0]
     drawn = []
     for _ in range(1500):
         rows = rng.integers(0, n, n)
         drawn.append(Ranking(certainty[None, rows], right[None, rows]).dis()[0])
-    assert found == pytest.approx(np.std(drawn), rel=0.08)
+    assert std_err == pytest.approx(np.std(drawn), rel=0.08)
 
 
 def test_the_standard_error_with_folds_agrees_with_the_bootstrap():
@@ -76,30 +76,30 @@ def test_the_standard_error_with_folds_agrees_with_the_bootstrap():
     n = 400
     right, fold = rng.random(n) < 0.75, rng.integers(0, 5, n)
     certainty = rng.normal(size=n) + right
-    found = Ranking(certainty[None], right[None], fold).std_err()[0]
+    std_err = Ranking(certainty[None], right[None], fold).std_err()[0]
     drawn = []
     for _ in range(800):
         rows = rng.integers(0, n, n)
         drawn.append(Ranking(certainty[None, rows], right[None, rows], fold[rows]).dis()[0])
-    assert found == pytest.approx(np.std(drawn), rel=0.1)
-    assert np.linalg.norm(Ranking(certainty[None], right[None], fold).influence(1)) == pytest.approx(found)
+    assert std_err == pytest.approx(np.std(drawn), rel=0.1)
+    assert np.linalg.norm(Ranking(certainty[None], right[None], fold).influence(1)) == pytest.approx(std_err)
 
 
 def test_equal_rankings_differ_by_nothing_with_p_one():
     first, _, right = made(2)
-    found = dis_difference(Ranking(first[None], right[None]), Ranking(np.arctan(first)[None], right[None]))
-    assert (found.value, found.std_err, found.p_value) == (0.0, 0.0, 1.0)
-    assert found.status == "ok"
+    difference = dis_difference(Ranking(first[None], right[None]), Ranking(np.arctan(first)[None], right[None]))
+    assert (difference.value, difference.std_err, difference.p_value) == (0.0, 0.0, 1.0)
+    assert difference.status == "ok"
 
 
 def test_a_difference_without_variance_is_undefined():
     right = np.array([True] * 12 + [False] * 12)
     perfect, inverted = Ranking(right[None] * 1.0, right[None]), Ranking(right[None] * -1.0, right[None])
-    found = dis_difference(perfect, inverted)
-    assert found.value == 100.0
-    assert found.status == "undefined"
-    assert math.isnan(found.p_value)
-    assert "no variance" in found.reason
+    difference = dis_difference(perfect, inverted)
+    assert difference.value == 100.0
+    assert difference.status == "undefined"
+    assert math.isnan(difference.p_value)
+    assert "no variance" in difference.reason
 
 
 def test_the_interval_is_symmetric_on_the_logit_scale_and_stays_inside():
@@ -123,24 +123,26 @@ def test_the_interval_is_symmetric_on_the_logit_scale_and_stays_inside():
     ],
 )
 def test_degenerate_layers_carry_a_status_and_a_reason(certainty, right, status, reason):
-    found = dis_estimate(Ranking(certainty[None], right[None]), 1)
-    assert found.status == status
-    assert (reason is None and found.reason == "only 9 hard and 21 easy samples") or (reason or "") in found.reason
-    assert math.isnan(found.value) == (status == "undefined")
-    assert found.n == 30
+    estimate = dis_estimate(Ranking(certainty[None], right[None]), 1)
+    assert estimate.status == status
+    assert (reason is None and estimate.reason == "only 9 hard and 21 easy samples") or (
+        reason or ""
+    ) in estimate.reason
+    assert math.isnan(estimate.value) == (status == "undefined")
+    assert estimate.n == 30
     if status != "undefined":
-        assert found.low <= found.value <= found.high
+        assert estimate.low <= estimate.value <= estimate.high
 
 
 def test_folds_without_a_pair_are_undefined():
     right = np.arange(20) < 10
-    found = dis_estimate(Ranking(np.arange(20.0)[None], right[None], right.astype(int)), 1)
-    assert found.status == "undefined"
-    assert found.reason == "no fold has both a hard and an easy sample"
+    estimate = dis_estimate(Ranking(np.arange(20.0)[None], right[None], right.astype(int)), 1)
+    assert estimate.status == "undefined"
+    assert estimate.reason == "no fold has both a hard and an easy sample"
 
 
 def test_a_difference_of_undefined_scores_is_undefined():
     right = np.arange(40) < 20
-    known = Ranking(np.arange(40.0)[None], right[None])
-    values, influence = np.array([known.dis()[0], np.nan]), [known.influence(1), np.full(40, np.nan)]
+    defined = Ranking(np.arange(40.0)[None], right[None])
+    values, influence = np.array([defined.dis()[0], np.nan]), [defined.influence(1), np.full(40, np.nan)]
     assert influence_differences(values, influence, [(0, 1)])[0].status == "undefined"

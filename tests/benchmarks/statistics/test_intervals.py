@@ -17,16 +17,16 @@ from exitbench.benchmarks.statistics.intervals import (
 
 def test_the_interval_holds_the_middle_of_the_resamples():
     drawn = np.random.default_rng(0).normal(50, 2, 1000)
-    found = interval(50.0, drawn, 300)
-    assert (found.low, found.high) == pytest.approx((np.percentile(drawn, 2.5), np.percentile(drawn, 97.5)))
-    assert found.std_err == pytest.approx(np.std(drawn, ddof=1))
-    assert (found.value, found.n, found.status, found.reason) == (50.0, 300, "ok", "")
+    estimate = interval(50.0, drawn, 300)
+    assert (estimate.low, estimate.high) == pytest.approx((np.percentile(drawn, 2.5), np.percentile(drawn, 97.5)))
+    assert estimate.std_err == pytest.approx(np.std(drawn, ddof=1))
+    assert (estimate.value, estimate.n, estimate.status, estimate.reason) == (50.0, 300, "ok", "")
 
 
 def test_resamples_that_all_agree_are_unreliable():
-    found = interval(100.0, np.full(100, 100.0), 40)
-    assert (found.low, found.high, found.std_err, found.status) == (100.0, 100.0, 0.0, "unreliable")
-    assert "standard error is 0" in found.reason
+    estimate = interval(100.0, np.full(100, 100.0), 40)
+    assert (estimate.low, estimate.high, estimate.std_err, estimate.status) == (100.0, 100.0, 0.0, "unreliable")
+    assert "standard error is 0" in estimate.reason
 
 
 def test_agreement_is_seen_through_rounding():
@@ -34,14 +34,14 @@ def test_agreement_is_seen_through_rounding():
     assert difference(0.3, 0.3, np.full(999, 0.1), np.full(999, 0.1)).p_value == 1.0
 
 
-def test_a_reading_that_does_not_exist_is_undefined():
+def test_a_value_that_does_not_exist_is_undefined():
     assert interval(math.nan, np.ones(10), 4).status == "undefined"
     assert interval(1.0, np.full(10, np.nan), 4).status == "unreliable"
     assert difference(math.nan, 1.0, np.ones(5), np.ones(5)).status == "undefined"
     assert difference(1.0, 1.0, np.full(5, np.nan), np.ones(5)).status == "undefined"
 
 
-def test_missing_resamples_are_left_out_and_many_of_them_are_said():
+def test_missing_resamples_are_left_out_and_many_of_them_are_reported():
     drawn = np.random.default_rng(0).normal(size=1000)
     few, many = drawn.copy(), drawn.copy()
     few[:40], many[:60] = np.nan, np.nan
@@ -55,12 +55,12 @@ def test_a_paired_difference_is_tested_by_its_bootstrap_error():
     rng = np.random.default_rng(0)
     shared = rng.normal(size=1000)
     a, b = shared + rng.normal(0, 0.1, 1000), shared + rng.normal(0, 0.1, 1000)
-    found = difference(80.3, 80.0, a, b)
+    tested = difference(80.3, 80.0, a, b)
     std_err = np.std(a - b, ddof=1)
-    assert found.std_err == pytest.approx(std_err)
-    assert found.p_value == pytest.approx(2 * stats.norm.sf(0.3 / std_err))
-    assert found.low == pytest.approx(np.percentile(a - b, 2.5))
-    assert difference(80.0, 80.3, b, a).p_value == pytest.approx(found.p_value)
+    assert tested.std_err == pytest.approx(std_err)
+    assert tested.p_value == pytest.approx(2 * stats.norm.sf(0.3 / std_err))
+    assert tested.low == pytest.approx(np.percentile(a - b, 2.5))
+    assert difference(80.0, 80.3, b, a).p_value == pytest.approx(tested.p_value)
 
 
 def test_a_difference_without_variance_is_p_one_if_equal_else_undefined():
@@ -105,8 +105,8 @@ def awkward_values():
 
 def test_many_intervals_at_once_are_those_of_each_value():
     values, resampled = awkward_values()
-    for found, value, draws in zip(intervals(values, resampled, 30), values, resampled, strict=True):
-        assert repr(found) == repr(interval(value, draws, 30))
+    for estimate, value, draws in zip(intervals(values, resampled, 30), values, resampled, strict=True):
+        assert repr(estimate) == repr(interval(value, draws, 30))
     low, high, std_err = percentiles_and_std_err(resampled, 0.9)
     np.testing.assert_allclose(low[:2], np.quantile(resampled[:2], 0.05, axis=1))
     np.testing.assert_allclose(high[:2], np.quantile(resampled[:2], 0.95, axis=1))
@@ -117,11 +117,11 @@ def test_many_intervals_at_once_are_those_of_each_value():
 def test_many_differences_at_once_are_those_of_each_pair():
     values, resampled = awkward_values()
     pairs = list(itertools.combinations(range(len(values)), 2))
-    for found, (a, b) in zip(differences(values, resampled, pairs), pairs, strict=True):
-        assert repr(found) == repr(difference(float(values[a]), float(values[b]), resampled[a], resampled[b]))
+    for tested, (a, b) in zip(differences(values, resampled, pairs), pairs, strict=True):
+        assert repr(tested) == repr(difference(float(values[a]), float(values[b]), resampled[a], resampled[b]))
     assert differences(values, resampled, []) == []
 
 
-def test_a_single_resample_says_nothing_of_many_readings_either():
-    assert [one.status for one in intervals([1.0, 2.0], np.ones((2, 1)), 5)] == ["unreliable", "unreliable"]
+def test_a_single_resample_says_nothing_of_many_values_either():
+    assert [estimate.status for estimate in intervals([1.0, 2.0], np.ones((2, 1)), 5)] == ["unreliable", "unreliable"]
     assert differences(np.ones(2), np.ones((2, 1)), [(0, 1)])[0].status == "undefined"

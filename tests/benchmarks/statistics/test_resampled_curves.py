@@ -44,20 +44,20 @@ def test_sums_at_every_point_equal_the_samples_written_out(seed):
     case, weights = weighted_case(seed)
     curve = case.curve
     rows = np.arange(case.scores.samples) % 3 > 0
-    found = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, rows))
+    resampled = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, rows))
     for column in range(B):
         scores, outcomes = drawn(case, weights, column, rows) if (weights[:, column] * rows).any() else (None, None)
         for point, threshold in enumerate(curve.thresholds):
             if scores is None:
-                assert found.layers[point, column] == found.samples[column] == 0
+                assert resampled.layers[point, column] == resampled.samples[column] == 0
                 continue
             tally = tally_at(exit_layers(scores, threshold), outcomes)
-            assert found.layers[point, column] == tally.layers
-            assert found.correct[point, column] == tally.correct
-            assert found.true_positives[point, column] == tally.true_positives
-            assert found.predicted_positives[point, column] == tally.predicted_positives
-            assert found.actual_positives[column] == tally.actual_positives
-            assert found.samples[column] == tally.samples
+            assert resampled.layers[point, column] == tally.layers
+            assert resampled.correct[point, column] == tally.correct
+            assert resampled.true_positives[point, column] == tally.true_positives
+            assert resampled.predicted_positives[point, column] == tally.predicted_positives
+            assert resampled.actual_positives[column] == tally.actual_positives
+            assert resampled.samples[column] == tally.samples
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -75,7 +75,7 @@ def test_the_rest_is_the_whole_without_the_part(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_readings_of_a_resample_are_the_readings_of_its_samples_written_out(seed):
+def test_points_of_a_resample_are_the_points_of_its_samples_written_out(seed):
     case, weights = weighted_case(seed)
     curve = case.curve
     sums = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights))
@@ -88,9 +88,9 @@ def test_readings_of_a_resample_are_the_readings_of_its_samples_written_out(seed
         written = trade_off_curve(*drawn(case, weights, column))
         for row, speed_up in enumerate((1.3, 2.0)):
             assert gather(sums, index).speed_up[row, column] == pytest.approx(matched(written, speed_up).speed_up)
-        for loss, marks in ((10.0, lost), (3.0, least)):
-            reading = within_loss(written, loss, "accuracy")
-            assert gather(sums, marks).speed_up[column] == pytest.approx(reading.speed_up)
+        for loss, points in ((10.0, lost), (3.0, least)):
+            exact = within_loss(written, loss, "accuracy")
+            assert gather(sums, points).speed_up[column] == pytest.approx(exact.speed_up)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -189,17 +189,19 @@ def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
     monkeypatch.setattr(weighted_curve, "FEW", 0)
     monkeypatch.setattr(weighted_curve, "BLOCK", block)
     assert len(list(SampleWeights.of(weights, rows).blocks())) == blocks
-    for found, expected in zip(everything(), whole, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for sums, expected in zip(everything(), whole, strict=True):
+        np.testing.assert_array_equal(sums, expected)
 
 
 def test_folds_add_up_to_the_whole():
     case = random_case(9, samples=40)
     weights = poisson_weights(np.arange(40), 0, B)
     fold = folds(np.arange(40), 0)
-    marks = case.curve.events.ends
-    parts = [weighted_tally(case.curve, marks, SampleWeights.of(weights, fold == k)).correct for k in range(5)]
-    np.testing.assert_array_equal(sum(parts), weighted_tally(case.curve, marks, SampleWeights.of(weights)).correct)
+    event_indices = case.curve.events.ends
+    parts = [weighted_tally(case.curve, event_indices, SampleWeights.of(weights, fold == k)).correct for k in range(5)]
+    np.testing.assert_array_equal(
+        sum(parts), weighted_tally(case.curve, event_indices, SampleWeights.of(weights)).correct
+    )
 
 
 def test_a_network_of_two_hundred_layers_is_summed_without_overflow():

@@ -1,4 +1,4 @@
-"""Searches in resampled sums must find what a walk along the marks finds, one resample at a time."""
+"""Searches in resampled sums must find what a walk along the points finds, one resample at a time."""
 
 import numpy as np
 import pytest
@@ -23,39 +23,40 @@ def whole_part_and_rest(seed):
     curve, rows = case.curve, np.arange(case.scores.samples) % 3 == 0
     weights = poisson_weights(np.arange(case.scores.samples), seed, RESAMPLES)
     return tuple(
-        weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, one)) for one in (rows | True, rows, ~rows)
+        weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, drawn_rows))
+        for drawn_rows in (rows | True, rows, ~rows)
     )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_nearest_mark_is_that_of_a_walk_along_all_marks(seed):
+def test_the_nearest_point_is_that_of_a_walk_along_all_points(seed):
     whole, part, rest = whole_part_and_rest(seed)
-    wanted = np.array([1.0, 1.4, 2.0, 7.0])
-    found = nearest_listed_points(whole, wanted, part)
-    np.testing.assert_array_equal(found, nearest_listed_points(rest, wanted))
-    for row, speed_up in enumerate(wanted):
+    speed_ups = np.array([1.0, 1.4, 2.0, 7.0])
+    nearest = nearest_listed_points(whole, speed_ups, part)
+    np.testing.assert_array_equal(nearest, nearest_listed_points(rest, speed_ups))
+    for row, speed_up in enumerate(speed_ups):
         for column in np.flatnonzero(rest.samples):
             speeds = rest.depth * float(rest.samples[column]) / rest.layers[:, column].astype(float)
             apart = np.abs(speeds - speed_up)
-            assert apart[found[row, column]] == apart.min()
-            assert speeds[found[row, column]] == speeds[apart == apart.min()].max()
+            assert apart[nearest[row, column]] == apart.min()
+            assert speeds[nearest[row, column]] == speeds[apart == apart.min()].max()
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "f1", "mean_accuracy_f1"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_last_mark_within_a_loss_is_that_of_a_walk_from_full_depth(seed, measure):
+def test_the_last_point_within_a_loss_is_that_of_a_walk_from_full_depth(seed, measure):
     whole, part, rest = whole_part_and_rest(seed)
     losses = [0.0, 3.0, 12.5]
     scores = rest.score(measure)
     final = scores[0]
-    found = listed_points_within_losses(whole, measure, final, losses, ROUNDING, part)
-    np.testing.assert_array_equal(found, listed_points_within_losses(rest, measure, final, losses, ROUNDING))
+    last = listed_points_within_losses(whole, measure, final, losses, ROUNDING, part)
+    np.testing.assert_array_equal(last, listed_points_within_losses(rest, measure, final, losses, ROUNDING))
     for row, loss in enumerate(losses):
         for column in range(RESAMPLES):
-            mark = 0
-            while mark < len(scores) and not scores[mark, column] < final[column] - loss - ROUNDING:
-                mark += 1
-            assert found[row, column] == mark - 1
+            point = 0
+            while point < len(scores) and not scores[point, column] < final[column] - loss - ROUNDING:
+                point += 1
+            assert last[row, column] == point - 1
 
 
 def test_the_fewest_right_answers_are_those_of_trying_every_count():
@@ -76,8 +77,8 @@ def test_a_resample_without_samples_has_no_fewest_right_answers():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_points_nearest_to_many_speed_ups_are_the_nearest_of_all(seed, integers):
     curve = random_case(seed, integers=integers).curve
-    wanted = np.linspace(0.5, curve.depth + 0.5, 17)
-    for speed_up, point in zip(wanted, nearest_points(curve, wanted), strict=True):
+    speed_ups = np.linspace(0.5, curve.depth + 0.5, 17)
+    for speed_up, point in zip(speed_ups, nearest_points(curve, speed_ups), strict=True):
         apart = np.abs(curve.speed_up - speed_up)
         assert apart[point] == pytest.approx(apart.min(), abs=1e-12)
         assert point == 0 or curve.speed_up[point - 1] < curve.speed_up[point]

@@ -21,17 +21,17 @@ def path(tmp_path_factory):
     return synthetic_cache(tmp_path_factory.mktemp("threshold") / "c", rows=300, layers=6, width=8, compact=True)
 
 
-def test_the_threshold_gives_the_wanted_speed_up_on_the_cache(path):
+def test_the_threshold_gives_the_speed_up_asked_for_on_the_cache(path):
     cache, signal = Cache(path), load_registry().make("deebert")
-    found = recommend(cache, [signal], speed_up=2.0, resamples=50)
-    exits = score(cache, signal) < found.threshold
+    recommendation = recommend(cache, [signal], speed_up=2.0, resamples=50)
+    exits = score(cache, signal) < recommendation.threshold
     layers = np.where(exits.any(axis=0), exits.argmax(axis=0) + 1, 6)
     assert 6 / layers.mean() == pytest.approx(2.0, rel=0.02)
-    assert found.exits_when == "<"
+    assert recommendation.exits_when == "<"
 
 
 def test_expectations_are_those_of_cross_fitting(path):
-    found = recommend(Cache(path), load_registry().expand("cap[alpha=0.1|1]"), speed_up=2.0, resamples=50)
+    recommendation = recommend(Cache(path), load_registry().expand("cap[alpha=0.1|1]"), speed_up=2.0, resamples=50)
     rows = evaluate(path, ["cap[alpha=0.1|1]"], protocols=["cross-fit"], speed_ups=[2.0], resamples=50).results
     rows = rows[
         (rows.parameters == "alpha=0.1|1,center=false")
@@ -39,25 +39,25 @@ def test_expectations_are_those_of_cross_fitting(path):
         & (rows.decisions == "")
     ]
     values = rows.set_index("measure")
-    assert found.score.value == values.value["accuracy"]
-    assert found.speed_up.value == values.value["speed_up"]
-    assert (found.score.low, found.score.high) == (values.low["accuracy"], values.high["accuracy"])
-    assert found.score.low < found.score.value < found.score.high
-    assert found.loss.value == pytest.approx(found.final_score - found.score.value)
+    assert recommendation.score.value == values.value["accuracy"]
+    assert recommendation.speed_up.value == values.value["speed_up"]
+    assert (recommendation.score.low, recommendation.score.high) == (values.low["accuracy"], values.high["accuracy"])
+    assert recommendation.score.low < recommendation.score.value < recommendation.score.high
+    assert recommendation.loss.value == pytest.approx(recommendation.final_score - recommendation.score.value)
 
 
 def test_a_loss_is_kept_on_the_samples_it_was_chosen_on(path):
     cache, signal = Cache(path), load_registry().make("deebert")
-    found = recommend(cache, [signal], max_loss=2.0, resamples=50)
-    exits = score(cache, signal) < found.threshold
+    recommendation = recommend(cache, [signal], max_loss=2.0, resamples=50)
+    exits = score(cache, signal) < recommendation.threshold
     layers = np.where(exits.any(axis=0), exits.argmax(axis=0), 5)
     right = cache.predictions()[layers, np.arange(300)] == cache.labels
-    assert 100 * right.mean() >= found.final_score - 2.0 - 1e-9
-    assert found.speed_up.value > 1
+    assert 100 * right.mean() >= recommendation.final_score - 2.0 - 1e-9
+    assert recommendation.speed_up.value > 1
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("options", "message"),
     [
         ({"speed_up": 7.0}, r"no threshold gives speed_up 7: .*only reaches 1.00x to 6.00x"),
         ({"max_loss": 0.1}, r"a loss of 0.1 points is less than one of the 300 samples"),
@@ -71,9 +71,9 @@ def test_a_loss_is_kept_on_the_samples_it_was_chosen_on(path):
         ({"speed_up": 2.0, "protocol": "held-out"}, r"expected the protocol in-sample or cross-fit"),
     ],
 )
-def test_what_the_data_cannot_say_is_refused(path, asked, message):
+def test_what_the_data_cannot_say_is_refused(path, options, message):
     with pytest.raises(InputError, match=message):
-        recommend(Cache(path), [load_registry().make("deebert")], resamples=20, **asked)
+        recommend(Cache(path), [load_registry().make("deebert")], resamples=20, **options)
 
 
 def test_a_signal_with_few_operating_points_is_refused_where_it_has_none(path):
