@@ -73,8 +73,7 @@ def junit(outcomes: Sequence[Checked]) -> str:
             case = ET.SubElement(suite, "testcase", classname=printable(outcome.suite), name="compute")
             ET.SubElement(case, "error", message=printable(problem))
         for (cache, protocol, signal), moves in moves_of.items():
-            place = {"classname": printable(f"{cache}.{protocol}"), "name": printable(signal)}
-            case = ET.SubElement(suite, "testcase", place)
+            case = ET.SubElement(suite, "testcase", classname=printable(f"{cache}.{protocol}"), name=printable(signal))
             if moves:
                 failure = ET.SubElement(case, "failure", message=f"{len(moves)} moved")
                 failure.text = "\n".join(printable(move_sentence(move)) for move in moves)
