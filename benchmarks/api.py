@@ -100,7 +100,7 @@ def evaluate(
         folds=folds,
         losses=tuple(losses),
         rates_speed_up=rates_speed_up,
-        thresholds={name: tuple(given) for name, given in (thresholds or {}).items()},
+        thresholds={name: tuple(values) for name, values in (thresholds or {}).items()},
         ties=ties,
     )
     plan = configurations_of(signals, signals_dirs)

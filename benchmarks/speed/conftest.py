@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("MPLBACKEND", "agg")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     config.stash[FINDINGS] = Findings(
-        read_committed(), config.getoption("update_ratios"), any("::" in one for one in config.args)
+        read_committed(), config.getoption("update_ratios"), any("::" in argument for argument in config.args)
     )
 
 

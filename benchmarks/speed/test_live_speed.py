@@ -113,14 +113,14 @@ def test_asking_a_signal_at_every_layer_adds_little_to_the_whole(
     published = published_overheads()
 
     def compare() -> dict[SpeedRow, Measured]:
-        found = {one.name: one for one in time_signals(bert_base, signals, batch, rounds=15)}
+        timings = {timing.name: timing for timing in time_signals(bert_base, signals, batch, rounds=15)}
         rows = {}
         for signal in signals:
-            one = found[signal.text]
-            times = f"{duration(one.seconds.value)} / {duration(found[PLAIN].seconds.value)}"
-            over = f"measured {one.overhead.value:+.1f}%"
+            timing = timings[signal.text]
+            times = f"{duration(timing.seconds.value)} / {duration(timings[PLAIN].seconds.value)}"
+            over = f"measured {timing.overhead.value:+.1f}%"
             paper = f"published {published[signal.title][1]:+.1f}%" if signal.title in published else "none published"
-            rows[WHOLE[signal.name]] = Measured(1 + one.overhead.value / 100, f"{times}; {over}, {paper}")
+            rows[WHOLE[signal.name]] = Measured(1 + timing.overhead.value / 100, f"{times}; {over}, {paper}")
         return rows
 
     record_ratios(compare)
@@ -136,11 +136,11 @@ def test_half_the_layers_in_batches_of_32_save_most_of_half_the_time(
     classifier = EarlyExitClassifier(bert_base, signal, threshold)
 
     def compare() -> Measured:
-        found = [measured_speed_up(classifier, tokens, batch_size=32) for _ in range(3)]
-        assert found[0].by_layers == pytest.approx(2.0, rel=0.03)
-        plain = float(np.median([one.plain_seconds for one in found]))
-        live = float(np.median([one.live_seconds for one in found]))
-        return Ratio(plain, live).measured(f"{found[0].by_layers:.2f}x by layers")
+        timings = [measured_speed_up(classifier, tokens, batch_size=32) for _ in range(3)]
+        assert timings[0].by_layers == pytest.approx(2.0, rel=0.03)
+        plain = float(np.median([timing.plain_seconds for timing in timings]))
+        live = float(np.median([timing.live_seconds for timing in timings]))
+        return Ratio(plain, live).measured(f"{timings[0].by_layers:.2f}x by layers")
 
     record_ratio(BATCHES, compare)
 

@@ -83,12 +83,12 @@ def made(samples: int = SAMPLES, seed: int = 0) -> tuple[SignalScores, Outcomes]
 
 def rank_everything(certainties: list[np.ndarray[Any, Any]], right: np.ndarray[Any, Any]) -> None:
     for certainty in certainties:
-        found = Ranking(certainty, right)
-        found.dis()
-        found.tied_share  # noqa: B018
-        found.aurc  # noqa: B018
-        found.excess_aurc  # noqa: B018
-        found.std_err()
+        ranking = Ranking(certainty, right)
+        ranking.dis()
+        ranking.tied_share  # noqa: B018
+        ranking.aurc  # noqa: B018
+        ranking.excess_aurc  # noqa: B018
+        ranking.std_err()
 
 
 def whole_curve(scores: SignalScores, outcomes: Outcomes) -> Curve:

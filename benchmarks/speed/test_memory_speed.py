@@ -90,8 +90,10 @@ def six_gigabytes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def peak(cache: Path, seen: Path, *words: str) -> Measured:
     """The peak of one run of exitbench as a part of the cache."""
     done = child([sys.executable, "-m", "exitbench.benchmarks.speed.harness.watched", str(seen), *words])
-    found, size = json.loads(seen.read_text())["peak_bytes"], feature_bytes(cache)
-    return Measured(found / size, f"{found / 1e9:.2f} GB of {size / 1e9:.2f} GB, in {duration(done.processor)}")
+    peak_bytes, size = json.loads(seen.read_text())["peak_bytes"], feature_bytes(cache)
+    return Measured(
+        peak_bytes / size, f"{peak_bytes / 1e9:.2f} GB of {size / 1e9:.2f} GB, in {duration(done.processor)}"
+    )
 
 
 def test_a_signal_that_reads_features_is_scored_block_by_block(

@@ -38,11 +38,16 @@ loads neither torch nor numpy nor pandas.
 def test_the_help_page_is_there_at_once(tmp_path: Path, record_ratio: RecordOne) -> None:
     bare = tmp_path / "bare.py"
     bare.write_text(BARE)
-    ours, theirs = [sys.executable, "-m", "exitbench", "--help"], [sys.executable, str(bare), "--help"]
+    exitbench_command, bare_command = (
+        [sys.executable, "-m", "exitbench", "--help"],
+        [sys.executable, str(bare), "--help"],
+    )
 
     def compare() -> Measured:
-        child(ours)
-        child(theirs)
-        return in_turn(lambda: child(ours).processor, lambda: child(theirs).processor, ROUNDS).measured()
+        child(exitbench_command)
+        child(bare_command)
+        return in_turn(
+            lambda: child(exitbench_command).processor, lambda: child(bare_command).processor, ROUNDS
+        ).measured()
 
     record_ratio(START, compare)

@@ -61,16 +61,16 @@ def test_the_curve_from_the_cache_against_running_the_network(
 ) -> None:
     signal, cache = load_registry().make("cap"), Cache(large_cache)
     batches = [random_batch(bert_base, 1, TOKENS, seed=seed) for seed in range(TEXTS)]
-    heads, one = model_heads(bert_base), torch.zeros(1, dtype=torch.int64)
-    found = []
+    heads, sample_id = model_heads(bert_base), torch.zeros(1, dtype=torch.int64)
+    scores_of_texts = []
     for batch in batches:
         features, logits = bert_base.forward_all(batch)
         layers = [
-            live_layer(signal, bert_base, heads, m, one, logits[m - 1], features[m - 1])
+            live_layer(signal, bert_base, heads, m, sample_id, logits[m - 1], features[m - 1])
             for m in range(1, bert_base.depth)
         ]
-        found.append(score_layers(signal, layers))
-    thresholds = np.quantile(torch.cat(found), np.linspace(0, 1, THRESHOLDS))
+        scores_of_texts.append(score_layers(signal, layers))
+    thresholds = np.quantile(torch.cat(scores_of_texts), np.linspace(0, 1, THRESHOLDS))
     classifiers = [EarlyExitClassifier(bert_base, signal, float(threshold)) for threshold in thresholds]
 
     def from_network() -> None:

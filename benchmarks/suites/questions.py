@@ -109,8 +109,8 @@ def check_protocols(protocols: Sequence[str]) -> None:
     refuse_repeats("protocols", protocols)
     for protocol in protocols:
         if protocol not in PROTOCOLS:
-            known = f"{', '.join(PROTOCOLS)}.{did_you_mean(protocol, PROTOCOLS)}"
-            raise InputError(f"unknown protocol {protocol!r}; known: {known}")
+            choices = f"{', '.join(PROTOCOLS)}.{did_you_mean(protocol, PROTOCOLS)}"
+            raise InputError(f"unknown protocol {protocol!r}; known: {choices}")
 
 
 def check_speed_ups(questions: Questions) -> None:

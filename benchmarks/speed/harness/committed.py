@@ -24,13 +24,15 @@ class Committed:
     rows: Mapping[str, Measured] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
 
-    def updated(self, rows: Iterable[SpeedRow], found: Mapping[str, Measured], machine: Mapping[str, str]) -> Committed:
+    def updated(
+        self, rows: Iterable[SpeedRow], measured: Mapping[str, Measured], machine: Mapping[str, str]
+    ) -> Committed:
         """With what was found, in the order of ``rows``; what is no row any more is left out."""
-        merged = {**self.rows, **found}
+        merged = {**self.rows, **measured}
         return Committed({row.name: merged[row.name] for row in rows if row.name in merged}, machine)
 
     def to_json(self) -> str:
-        rows = {name: {"ratio": one.value, "detail": one.detail} for name, one in self.rows.items()}
+        rows = {name: {"ratio": measured.value, "detail": measured.detail} for name, measured in self.rows.items()}
         return json.dumps({"machine": dict(self.machine), "rows": rows}, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -39,13 +41,15 @@ def read_committed(path: Path = RATIOS) -> Committed:
     if not path.exists():
         return Committed()
     stored = json.loads(path.read_text(encoding="utf-8"))
-    rows = {name: Measured(float(one["ratio"]), str(one["detail"])) for name, one in stored["rows"].items()}
+    rows = {name: Measured(float(row["ratio"]), str(row["detail"])) for name, row in stored["rows"].items()}
     return Committed(rows, stored["machine"])
 
 
 def write_committed(committed: Committed, path: Path = RATIOS) -> None:
     """Write the file, ratios with four digits: more would only make the differences of two versions hard to read."""
-    rounded = {name: Measured(float(f"{one.value:.4g}"), one.detail) for name, one in committed.rows.items()}
+    rounded = {
+        name: Measured(float(f"{measured.value:.4g}"), measured.detail) for name, measured in committed.rows.items()
+    }
     path.write_text(Committed(rounded, committed.machine).to_json(), encoding="utf-8")
 
 
@@ -81,9 +85,9 @@ def orphans(rows: Mapping[str, SpeedRow], committed: Committed) -> list[str]:
 def unexplained(rows: Mapping[str, SpeedRow], committed: Committed) -> list[str]:
     """Rows whose committed ratio misses the goal while nothing says what limits it."""
     return [
-        f"{name}: {rows[name].text(one.value)} misses the goal, {rows[name].goal_text}, and its limit is not explained"
-        for name, one in committed.rows.items()
-        if name in rows and not rows[name].meets_goal(one.value) and not rows[name].limit
+        f"{name}: {rows[name].text(held.value)} misses the goal, {rows[name].goal_text}, and its limit is not explained"
+        for name, held in committed.rows.items()
+        if name in rows and not rows[name].meets_goal(held.value) and not rows[name].limit
     ]
 
 

@@ -56,8 +56,10 @@ Margins of their own, narrower where a ratio cannot move far or hardly varies, w
 
 def wrapped(text: str) -> str:
     """Paragraphs with lines of at most 120 signs."""
-    paragraphs = (" ".join(one.split()) for one in text.strip().split("\n\n"))
-    return "\n\n".join(textwrap.fill(one, 120, break_long_words=False, break_on_hyphens=False) for one in paragraphs)
+    paragraphs = (" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
+    return "\n\n".join(
+        textwrap.fill(paragraph, 120, break_long_words=False, break_on_hyphens=False) for paragraph in paragraphs
+    )
 
 
 def page_text(shown: Sequence[Topic], committed: Committed) -> str:
@@ -83,10 +85,10 @@ def machine_text(machine: Mapping[str, str]) -> str:
 def summary_text(rows: Sequence[SpeedRow], committed: Committed) -> str:
     """How many goals are met, which are not, and of which nothing is known yet."""
     aimed = [row for row in rows if row.goal is not None]
-    known = [row for row in aimed if row.name in committed.rows]
-    missed = [row for row in known if not row.meets_goal(committed.rows[row.name].value)]
-    unknown = [row for row in aimed if row not in known]
-    text = f"{len(known) - len(missed)} of {len(aimed)} goals are met"
+    measured_rows = [row for row in aimed if row.name in committed.rows]
+    missed = [row for row in measured_rows if not row.meets_goal(committed.rows[row.name].value)]
+    unknown = [row for row in aimed if row not in measured_rows]
+    text = f"{len(measured_rows) - len(missed)} of {len(aimed)} goals are met"
     for words, some in (("not met", missed), ("not measured yet", unknown)):
         if some:
             text += f"; {words}: {', '.join(f'`{row.name}`' for row in some)}"
@@ -97,8 +99,8 @@ def table(rows: Sequence[SpeedRow], committed: Committed) -> str:
     """All ratios, as Markdown."""
     lines = ["| row | what | goal | measured | met |", "|---|---|---|---|---|"]
     for row in rows:
-        found = committed.rows.get(row.name)
-        cells = ("not yet", "") if found is None else (row.text(found.value), met(row, found.value))
+        stored = committed.rows.get(row.name)
+        cells = ("not yet", "") if stored is None else (row.text(stored.value), met(row, stored.value))
         lines.append(f"| `{row.name}` | {row.what} | {row.goal_text} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -114,8 +116,8 @@ def details(rows: Sequence[SpeedRow], committed: Committed) -> Iterator[str]:
     """What each ratio was made of, a list in Markdown."""
     for row in rows:
         if row.name in committed.rows:
-            one = committed.rows[row.name]
-            yield f"- `{row.name}`: {row.text(one.value)} ({one.detail})"
+            stored = committed.rows[row.name]
+            yield f"- `{row.name}`: {row.text(stored.value)} ({stored.detail})"
 
 
 def margins(rows: Sequence[SpeedRow]) -> Iterator[str]:
@@ -132,13 +134,13 @@ def terminal_table(shown: Sequence[Topic], measured: Mapping[str, Measured], com
         for row in topic.rows:
             if row.name not in measured:
                 continue
-            one, before = measured[row.name], committed.rows.get(row.name)
-            known = ("–", "–")
+            now, before = measured[row.name], committed.rows.get(row.name)
+            earlier = ("–", "–")
             if before is not None:
-                known = row.text(before.value), f"{row.worse_by(one.value, before.value):+.0%}"
+                earlier = row.text(before.value), f"{row.worse_by(now.value, before.value):+.0%}"
             goal = row.goal_text or "–"
-            answer = met(row, one.value).replace("*", "") or "–"
-            lines.append((row.name, row.text(one.value), goal, answer, *known, one.detail))
+            answer = met(row, now.value).replace("*", "") or "–"
+            lines.append((row.name, row.text(now.value), goal, answer, *earlier, now.detail))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 

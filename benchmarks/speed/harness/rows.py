@@ -109,10 +109,10 @@ def topics() -> tuple[Topic, ...]:
 
 def all_rows() -> dict[str, SpeedRow]:
     """Every row by its name; two of one name are a mistake of whoever wrote the second."""
-    found: dict[str, SpeedRow] = {}
+    rows: dict[str, SpeedRow] = {}
     for topic in topics():
         for row in topic.rows:
-            if row.name in found:
+            if row.name in rows:
                 raise ValueError(f"two rows are called {row.name!r}")
-            found[row.name] = row
-    return found
+            rows[row.name] = row
+    return rows
