@@ -14,6 +14,7 @@ from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.signal import ExitSignal
+from exitbench.signals.contract.written_inputs import TensorVersions, head_tensors
 
 
 class CalibrationLayers(Sequence[Layer]):
@@ -21,6 +22,14 @@ class CalibrationLayers(Sequence[Layer]):
 
     def __init__(self, cache: Cache, rows: NDArray[np.intp], inputs: frozenset[Input]) -> None:
         self.cache, self.rows, self.inputs = cache, rows, inputs
+        self._heads: dict[int, TensorVersions] = {}
+
+    def written_head(self) -> str:
+        """The name of a head's tensor that was written into; empty where none was.
+
+        All else that a layer holds is a copy, which nobody else is given.
+        """
+        return next(filter(None, (versions.written() for versions in self._heads.values())), "")
 
     def __len__(self) -> int:
         return self.cache.layers
@@ -36,6 +45,9 @@ class CalibrationLayers(Sequence[Layer]):
     def _layer(self, index: int) -> Layer:
         cache, inputs = self.cache, self.inputs
         norms = self._taken(lambda rows: cache.offset_norms(index, rows)) if "offset_norm" in inputs else None
+        head = cache.head(index) if "head" in inputs else None
+        if head is not None and index not in self._heads:
+            self._heads[index] = TensorVersions(head_tensors(head))
         return Layer(
             index=index,
             depth=cache.layers,
@@ -44,7 +56,7 @@ class CalibrationLayers(Sequence[Layer]):
             logits=self._taken(lambda rows: cache.logits(index, rows)),
             features=self._taken(lambda rows: cache.features(index, rows)) if "features" in inputs else None,
             offset_norm=norms,
-            head=cache.head(index) if "head" in inputs else None,
+            head=head,
         )
 
     def _taken(self, read: Callable[[slice], Tensor]) -> Tensor:
@@ -66,7 +78,7 @@ def read_layer(cache: Cache, index: int, rows: slice, inputs: frozenset[Input]) 
         index=index,
         depth=cache.layers,
         classes=cache.classes,
-        ids=torch.from_numpy(cache.ids[rows]),
+        ids=torch.from_numpy(cache.ids[rows].copy()),
         logits=cache.logits(index, rows),
         features=cache.features(index, rows) if "features" in inputs else None,
         offset_norm=cache.offset_norms(index, rows) if "offset_norm" in inputs else None,

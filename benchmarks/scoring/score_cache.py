@@ -17,9 +17,16 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
 from exitbench.cache import Cache
 from exitbench.errors import InputError
-from exitbench.signals.contract.layer import State
+from exitbench.signals.contract.layer import Input, State
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.stepping import validated_score
+from exitbench.signals.contract.written_inputs import (
+    TensorCopies,
+    TensorVersions,
+    head_tensors,
+    layer_tensors,
+    small_tensors,
+)
 from exitbench.signals.registry.discovery import load_registry
 
 Scores = NDArray[np.float64]
@@ -52,7 +59,10 @@ def score_all(cache: Cache, signals: Sequence[ExitSignal], *, fit_on: Cache | No
 
 
 def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | InputError]:
-    """Like :func:`score_all`, but a signal that fails gives its error, and the others their scores."""
+    """Like :func:`score_all`, but a signal that fails gives its error, and the others their scores.
+
+    A signal that writes into what it is given fails, and the others are scored without it.
+    """
     outcomes: list[Scores | InputError] = []
     for signal in signals:
         try:
@@ -62,26 +72,68 @@ def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | Inp
             outcomes.append(np.empty((cache.layers - 1, cache.rows)))
         except InputError as error:
             outcomes.append(error)
-    with torch.inference_mode():
-        for rows in cache.blocks():
-            states: list[State] = [None] * len(signals)
-            for index in range(1, cache.layers):
-                alive = [position for position, outcome in enumerate(outcomes) if isinstance(outcome, np.ndarray)]
-                if not alive:
-                    return outcomes
-                declared = {signals[position].inputs for position in alive}
-                layer = read_layer(cache, index, rows, frozenset().union(*declared))
-                views = {inputs: layer.only(inputs) for inputs in declared}
-                for position in alive:
-                    signal, scores = signals[position], outcomes[position]
-                    assert isinstance(scores, np.ndarray)
-                    try:
-                        block, states[position] = signal.step(views[signal.inputs], states[position])
-                        block = validated_score(signal, layer, block, first_row=rows.start)
-                        scores[index - 1, rows] = block.cpu().numpy()
-                    except Exception as error:  # a plug-in may raise anything; the other signals go on
-                        outcomes[position] = named(signal, error)
+    together = scored_positions(outcomes)
+    try:
+        with torch.no_grad():  # not inference mode, where writes are not counted
+            score_blocks(cache, signals, outcomes)
+    except WrittenInputError as error:
+        cache.read_heads_again()
+        for position in together:
+            # Whose write it was shows when each signal has everything to itself.
+            alone = error.by(signals[position]) if len(together) == 1 else score_each(cache, [signals[position]])[0]
+            outcomes[position] = alone
     return outcomes
+
+
+class WrittenInputError(Exception):
+    """Some signal wrote into what all signals are given."""
+
+    def __init__(self, tensor: str, index: int) -> None:
+        super().__init__(tensor, index)
+        self.tensor, self.index = tensor, index
+
+    def by(self, signal: ExitSignal) -> InputError:
+        """The error of the signal that did it."""
+        return InputError(
+            f"signal {signal.text} at layer {self.index} wrote into {self.tensor}, which it may only read"
+        )
+
+
+def scored_positions(outcomes: Sequence[Scores | InputError]) -> list[int]:
+    """The positions of the signals that have not failed."""
+    return [position for position, outcome in enumerate(outcomes) if isinstance(outcome, np.ndarray)]
+
+
+def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Scores | InputError]) -> None:
+    """Fill the scores in ``outcomes`` block by block, or put a signal's error in their place."""
+    heads: dict[int, TensorVersions] = {}
+    for rows in cache.blocks():
+        states: list[State] = [None] * len(signals)
+        for index in range(1, cache.layers):
+            alive = scored_positions(outcomes)
+            if not alive:
+                return
+            declared = {signals[position].inputs for position in alive}
+            layer = read_layer(cache, index, rows, frozenset[Input]().union(*declared))
+            versions, copies = TensorVersions(layer_tensors(layer)), TensorCopies(small_tensors(layer))
+            if layer.head is not None and index not in heads:
+                heads[index] = TensorVersions(head_tensors(layer.head))
+            views = {inputs: layer.only(inputs) for inputs in declared}
+            for position in alive:
+                signal, scores = signals[position], outcomes[position]
+                assert isinstance(scores, np.ndarray)
+                try:
+                    block, states[position] = signal.step(views[signal.inputs], states[position])
+                    block = validated_score(signal, layer, block, first_row=rows.start)
+                    scores[index - 1, rows] = block.cpu().numpy()
+                except Exception as error:  # a plug-in may raise anything; the other signals go on
+                    outcomes[position] = named(signal, error)
+            if tensor := versions.written() or layer.derived.written() or copies.written():
+                raise WrittenInputError(tensor, index)
+    for index, versions in heads.items():
+        # A head serves every block: a write that came late would be taken for its first state.
+        if tensor := versions.written():
+            raise WrittenInputError(tensor, index)
 
 
 def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = None) -> ExitSignal:
@@ -91,10 +143,18 @@ def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = Non
     """
     check_inputs(cache, signal)
     chosen = np.arange(cache.rows) if rows is None else np.asarray(rows)
+    layers = CalibrationLayers(cache, chosen, signal.inputs)
     try:
-        return signal.fit(CalibrationLayers(cache, chosen, signal.inputs), torch.from_numpy(cache.labels[chosen]))
+        ready = signal.fit(layers, torch.from_numpy(cache.labels[chosen]))
     except Exception as error:  # a plug-in may raise anything
         raise named(signal, error) from error
+    finally:
+        written = layers.written_head()
+        if written:
+            cache.read_heads_again()
+    if written:
+        raise InputError(f"signal {signal.text} wrote into {written} in fit, which it may only read")
+    return ready
 
 
 def named(signal: ExitSignal, error: Exception) -> InputError:

@@ -168,6 +168,10 @@ class Cache:
         self._check_layer(layer)
         return self._heads[layer - 1]
 
+    def read_heads_again(self) -> None:
+        """Forget the heads that were handed out: somebody wrote into them."""
+        self.__dict__.pop("_heads", None)
+
     @cached_property
     def _heads(self) -> list[Head]:
         weight, bias = self.head_tensors()

@@ -28,6 +28,7 @@ from exitbench.models.data.labelled import Examples
 from exitbench.models.devices import autocast_dtype, processes
 from exitbench.models.network.multi_exit import MultiExitModel
 from exitbench.signals import ExitSignal, Layer, State, load_registry, take_state, validated_score
+from exitbench.signals.contract.written_inputs import TensorVersions, layer_tensors
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class EarlyExitClassifier:
         longest = " ".join(["warm"] * self.model.config.max_length)
         self.run_all_layers(self.tokens([longest] * samples).batch(range(samples)))
 
-    @torch.inference_mode()
+    @torch.no_grad()  # not inference mode, where writes into what the signal is given are not counted
     def _run(self, batch: TokenBatch, ids: Tensor | None, threshold: float) -> Answers:
         model, signal, depth = self.model, self.signal, self.model.depth
         device, passes = model.device, PASSES[self.signal.exits_when]
@@ -190,12 +191,17 @@ class EarlyExitClassifier:
 
     def _step(self, m: int, ids: Tensor, logits: Tensor, features: Tensor, state: State) -> tuple[Tensor, State]:
         layer = live_layer(self.signal, self.model, self.heads, m, ids, logits, features)
+        versions = TensorVersions(layer_tensors(layer))
         if self.autocast is None:
             score, state = self.signal.step(layer, state)
         else:
             # Signals are promised the arithmetic of the replay, which knows no half precision.
             with torch.autocast(self.model.device.type, enabled=False):
                 score, state = self.signal.step(layer, state)
+        if written := versions.written():
+            if self.heads:
+                self.heads = model_heads(self.model)  # the next call begins with clean ones
+            raise InputError(f"signal {self.signal.text} at layer {m} wrote into {written}, which it may only read")
         return validated_score(self.signal, layer, score), state
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from exitbench.head_algebra import Head
-from exitbench.signals.contract.logit_quantities import LogitQuantities
+from exitbench.signals.contract.logit_quantities import Derived, LogitQuantities
 
 Input = Literal["logits", "features", "offset_norm", "head", "ids"]
 """What a signal may declare to read."""
@@ -42,12 +42,12 @@ class Layer(LogitQuantities):
     features: Tensor | None = None
     offset_norm: Tensor | None = None
     head: Head | None = None
-    shared: InitVar[dict[object, Tensor] | None] = None
-    derived: dict[object, Tensor] = field(init=False, repr=False, compare=False)
+    shared: InitVar[Derived | None] = None
+    derived: Derived = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self, shared: dict[object, Tensor] | None) -> None:
+    def __post_init__(self, shared: Derived | None) -> None:
         # Nothing is shared unless asked for: a replaced tensor must not meet what was derived from the old one.
-        object.__setattr__(self, "derived", {} if shared is None else shared)
+        object.__setattr__(self, "derived", Derived() if shared is None else shared)
 
     @property
     def samples(self) -> int:

@@ -11,6 +11,30 @@ FEW_CLASSES = 3
 """Up to here the order of a sum over classes is the same in every memory layout."""
 
 
+def version(tensor: Tensor) -> int:
+    """How often torch has seen this tensor written in place; it does not count in inference mode."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+class Derived(dict[object, Tensor]):
+    """What was derived from a layer's logits, by key; remembers the version of each tensor when it was derived."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._versions: dict[object, int] = {}
+
+    def __setitem__(self, key: object, tensor: Tensor) -> None:
+        super().__setitem__(key, tensor)
+        self._versions[key] = version(tensor)
+
+    def written(self) -> str:
+        """The name of a tensor that was written into since it was derived; empty where none was."""
+        for key, tensor in self.items():
+            if version(tensor) != self._versions[key]:
+                return f"what is derived from the layer, {key}"
+        return ""
+
+
 class LogitQuantities:
     """Quantities derived from the ``logits`` [samples, classes] of one layer: each computed at most once, in float64.
 
@@ -21,7 +45,7 @@ class LogitQuantities:
     """
 
     logits: Tensor
-    derived: dict[object, Tensor]
+    derived: Derived
 
     def once(self, key: object, make: Callable[[], Tensor]) -> Tensor:
         """What ``make`` returns, computed once for all signals that ask for ``key`` at this layer.

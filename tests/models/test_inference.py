@@ -346,3 +346,31 @@ def test_the_python_example_of_the_page_runs(
     assert len(examples) == 1
     exec(compile(examples[0], "live-inference.md", "exec"), {})
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("tensor", ["logits", "features", "head.bias"])
+def test_a_signal_that_writes_into_what_it_is_given_is_named_and_leaves_the_next_call_clean(
+    tensor: str, tmp_path: Path
+) -> None:
+    @dataclass(frozen=True)
+    class Vandal(type(REGISTRY.make("deebert"))):  # type: ignore[misc]
+        name: ClassVar[str] = "vandal"
+        inputs: ClassVar = frozenset({"logits", "features", "head"})
+
+        def score(self, layer: Layer) -> torch.Tensor:
+            scores = layer.entropy.clone()
+            if layer.index == 2 and active:
+                part: Any = layer
+                for name in tensor.split("."):
+                    part = getattr(part, name)
+                part.zero_()
+            return scores
+
+    active = False
+    classifier = EarlyExitClassifier(model_of(tmp_path), Vandal(), -math.inf, precision="float32")
+    before = classifier.predict(texts(4))
+    active = True
+    with pytest.raises(InputError, match=f"signal vandal at layer 2 wrote into layer.{tensor}, which it may only read"):
+        classifier.predict(texts(4))
+    active = False
+    assert classifier.predict(texts(4)) == before
