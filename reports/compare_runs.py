@@ -92,10 +92,10 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """Plain values, with null for what is not a number."""
         record = asdict(self) | {"identical": self.identical}
-        for one in (*record["paired"], *record["moved"]):
-            for name, value in one.items():
+        for record_row in (*record["paired"], *record["moved"]):
+            for name, value in record_row.items():
                 if isinstance(value, float) and not math.isfinite(value):
-                    one[name] = None
+                    record_row[name] = None
         return record
 
 
@@ -107,15 +107,15 @@ def compare_runs(path_a: Path, path_b: Path) -> Comparison:
     if not entries:
         raise InputError(f"{path_a} and {path_b} have no signal in common")
     protocols = [protocol for protocol in a.protocols if protocol in b.protocols]
-    paired = list(paired_readings(a, b, shared, protocols, entries))
+    paired = list(paired_points(a, b, shared, protocols, entries))
     moved: list[Moved] = []
     same = 0
     for first, second in entries:
-        for found in other_numbers(a, b, shared, protocols, first, second):
-            if found is None:
+        for moved_number in other_numbers(a, b, shared, protocols, first, second):
+            if moved_number is None:
                 same += 1
             else:
-                moved.append(found)
+                moved.append(moved_number)
     return Comparison(
         run_a=path_a.name,
         run_b=path_b.name,
@@ -129,8 +129,8 @@ def compare_runs(path_a: Path, path_b: Path) -> Comparison:
 
 def shared_caches(a: FinishedRun, b: FinishedRun) -> list[CacheMetadata]:
     """The caches that both runs are over; each must be the same to the byte."""
-    known = b.record["caches"]
-    shared = [cache for cache in a.caches if cache.name in known]
+    caches_of_b = b.record["caches"]
+    shared = [cache for cache in a.caches if cache.name in caches_of_b]
     for cache in shared:
         hashes = [run.record["caches"][cache.name]["manifest_sha256"] for run in (a, b)]
         if hashes[0] != hashes[1]:
@@ -145,33 +145,41 @@ def shared_caches(a: FinishedRun, b: FinishedRun) -> list[CacheMetadata]:
 
 def shared_entries(a: FinishedRun, b: FinishedRun) -> Iterator[tuple[RunEntry, RunEntry]]:
     """Entries that belong together: the same signal and parameters, else the only two left of one signal."""
-    known = {(entry.signal, entry.parameters): entry for entry in b.entries}
+    entries_of_b = {(entry.signal, entry.parameters): entry for entry in b.entries}
     ours = {(entry.signal, entry.parameters) for entry in a.entries}
     for entry in a.entries:
-        if (entry.signal, entry.parameters) in known:
-            yield entry, known[entry.signal, entry.parameters]
+        if (entry.signal, entry.parameters) in entries_of_b:
+            yield entry, entries_of_b[entry.signal, entry.parameters]
             continue
-        left_a = [one for one in a.entries if one.signal == entry.signal and (one.signal, one.parameters) not in known]
-        left_b = [one for one in b.entries if one.signal == entry.signal and (one.signal, one.parameters) not in ours]
+        left_a = [
+            candidate
+            for candidate in a.entries
+            if candidate.signal == entry.signal and (candidate.signal, candidate.parameters) not in entries_of_b
+        ]
+        left_b = [
+            candidate
+            for candidate in b.entries
+            if candidate.signal == entry.signal and (candidate.signal, candidate.parameters) not in ours
+        ]
         if len(left_a) == len(left_b) == 1:
             yield entry, left_b[0]
 
 
 def only_in(run: FinishedRun, other: FinishedRun, entries: set[RunEntry]) -> list[str]:
     """What the other run has nothing to compare with, in words."""
-    found = [f"cache {cache.name}" for cache in run.caches if cache.name not in other.record["caches"]]
-    found += [f"signal {entry.text}" for entry in run.entries if entry not in entries]
-    return found + [f"protocol {protocol}" for protocol in run.protocols if protocol not in other.protocols]
+    unmatched = [f"cache {cache.name}" for cache in run.caches if cache.name not in other.record["caches"]]
+    unmatched += [f"signal {entry.text}" for entry in run.entries if entry not in entries]
+    return unmatched + [f"protocol {protocol}" for protocol in run.protocols if protocol not in other.protocols]
 
 
-def samples_by_reading(run: FinishedRun) -> dict[tuple[Any, ...], pd.DataFrame]:
+def samples_by_point(run: FinishedRun) -> dict[tuple[Any, ...], pd.DataFrame]:
     """``samples.parquet`` by cache, protocol, signal, parameters and reading, rows in the order of their ids."""
     columns = ["cache", "protocol", "signal", "parameters", "operating_point"]
     frame = run.files.table("samples")
     return {key: part.sort_values("id") for key, part in frame.groupby(columns, sort=False) if isinstance(key, tuple)}
 
 
-def paired_readings(
+def paired_points(
     a: FinishedRun,
     b: FinishedRun,
     caches: list[CacheMetadata],
@@ -179,29 +187,29 @@ def paired_readings(
     entries: list[tuple[RunEntry, RunEntry]],
 ) -> Iterator[Paired]:
     """Every reading that both runs have samples of."""
-    samples_a, samples_b = samples_by_reading(a), samples_by_reading(b)
-    readings = [operating_point(text) for text in dict.fromkeys(key[4] for key in samples_a)]
+    samples_a, samples_b = samples_by_point(a), samples_by_point(b)
+    points = [operating_point(text) for text in dict.fromkeys(key[4] for key in samples_a)]
     for cache in caches:
         for protocol in protocols:
             for first, second in entries:
-                for point in readings:
-                    one = samples_a.get((cache.name, protocol, first.signal, first.parameters, point.text))
-                    two = samples_b.get((cache.name, protocol, second.signal, second.parameters, point.text))
-                    if one is not None and two is not None:
-                        place = (cache.name, protocol, first.text, second.text, point)
-                        yield paired(place, one, two, cache.layers)
+                for point in points:
+                    first_samples = samples_a.get((cache.name, protocol, first.signal, first.parameters, point.text))
+                    second_samples = samples_b.get((cache.name, protocol, second.signal, second.parameters, point.text))
+                    if first_samples is not None and second_samples is not None:
+                        question = (cache.name, protocol, first.text, second.text, point)
+                        yield paired(question, first_samples, second_samples, cache.layers)
 
 
-def paired(place: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b: pd.DataFrame, depth: int) -> Paired:
+def paired(question: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b: pd.DataFrame, depth: int) -> Paired:
     """One reading in pairs; both frames in the order of their ids."""
     if not np.array_equal(a["id"].to_numpy(), b["id"].to_numpy()):
-        raise InputError(f"the runs hold different samples of {place[0]} at {place[-1]}")
+        raise InputError(f"the runs hold different samples of {question[0]} at {question[-1]}")
     right_a, right_b = a["right"].to_numpy(dtype=bool), b["right"].to_numpy(dtype=bool)
     exit_a, exit_b = a["exit_layer"].to_numpy(), b["exit_layer"].to_numpy()
     only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
     earlier_a, earlier_b = int((exit_a < exit_b).sum()), int((exit_b < exit_a).sum())
     return Paired(
-        *place,
+        *question,
         len(a),
         100 * float(right_a.mean()),
         100 * float(right_b.mean()),
@@ -229,8 +237,8 @@ def adjusted(paired: list[Paired]) -> list[Paired]:
     """The readings with p-values adjusted over all of them, answers and exits apart."""
     right, exits = holm([pair.p_right for pair in paired]), holm([pair.p_exit for pair in paired])
     return [
-        Paired(**{**asdict(one), "p_right_adjusted": float(p), "p_exit_adjusted": float(q)})
-        for one, p, q in zip(paired, right, exits, strict=True)
+        Paired(**{**asdict(pair), "p_right_adjusted": float(p), "p_exit_adjusted": float(q)})
+        for pair, p, q in zip(paired, right, exits, strict=True)
     ]
 
 
@@ -244,8 +252,8 @@ def other_numbers(
 ) -> Iterator[Moved | None]:
     """Numbers of one entry that no samples are kept of: None for each that is the same, :class:`Moved` otherwise."""
     names = {cache.name for cache in caches}
-    comparable_areas = {(one.signal, one.parameters) for one in a.entries} == {
-        (one.signal, one.parameters) for one in b.entries
+    comparable_areas = {(entry.signal, entry.parameters) for entry in a.entries} == {
+        (entry.signal, entry.parameters) for entry in b.entries
     }  # an area is over the costs that all signals of its own run reach
 
     def of(run: FinishedRun, entry: RunEntry) -> dict[tuple[Any, ...], Row]:

@@ -25,7 +25,7 @@ class ReportFigure:
 
 def figures_of(run: FinishedRun) -> list[ReportFigure]:
     """Every figure the run has data for, by question; per task under the first protocol where all would look alike."""
-    found: list[ReportFigure] = []
+    figures: list[ReportFigure] = []
     first = run.protocols[0] if run.protocols else ""
     primary = f"{float(run.suite['primary_speed_up']):g}×"
     drawn = {(row.cache, row.protocol) for row in run.rows.values()}
@@ -35,7 +35,7 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
         if len(run.protocols) > 1:
             parts.append(spec.protocol)
         alt = f"{title}. {caption} The numbers stand in the tables of the same question."
-        found.append(
+        figures.append(
             ReportFigure(
                 name="-".join(parts),
                 title=title,
@@ -52,13 +52,13 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
         for cache in run.caches:
             if (cache.name, protocol) not in drawn:
                 continue
-            place = f"{run.task_title(cache)}, {cache.model}, {protocol}"
+            subtitle = f"{run.task_title(cache)}, {cache.model}, {protocol}"
             spec = FigureSpec("trade-off", protocol, cache=cache.name)
             bands = "bands 95% intervals" if len(run.entries) <= MOST_BANDS else "without bands for so many signals"
             add(
                 "trade-off",
                 "main",
-                f"Task score against speed-up: {place}",
+                f"Task score against speed-up: {subtitle}",
                 f"Lines are trade-offs, {bands}, markers the matched readings; hollow markers are published figures of "
                 "another backbone.",
                 spec,
@@ -70,7 +70,7 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
             add(
                 "exits",
                 "main",
-                f"Exit layers near {primary}: {place}",
+                f"Exit layers near {primary}: {subtitle}",
                 "How many samples leave at each layer, right and wrong answers apart.",
                 FigureSpec("exits", protocol, cache=cache.name),
                 slug(cache.name),
@@ -78,7 +78,7 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
             add(
                 "risk",
                 "dis",
-                f"Risk against coverage at layers {layers}: {place}",
+                f"Risk against coverage at layers {layers}: {subtitle}",
                 "Error rate among the most certain share of the samples, lower is better.",
                 FigureSpec("risk", protocol, cache=cache.name),
                 slug(cache.name),
@@ -86,7 +86,7 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
             add(
                 "scores",
                 "dis",
-                f"Scores of right and wrong predictions at layers {layers}: {place}",
+                f"Scores of right and wrong predictions at layers {layers}: {subtitle}",
                 "The further apart the two, the better the signal tells right from wrong.",
                 FigureSpec("scores", protocol, cache=cache.name),
                 slug(cache.name),
@@ -94,35 +94,35 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
         for number, group in enumerate(run.groups):
             if not any((cache.name, protocol) in drawn for cache in group.caches):
                 continue
-            place = f"{run.group_title(group)}, {protocol}"
+            subtitle = f"{run.group_title(group)}, {protocol}"
             name = table_name(run, "", group=group).strip("-")
-            own = [name] if name else []
+            name_parts = [name] if name else []
             add(
                 "dis",
                 "dis",
-                f"DIS by layer and signal: {place}",
+                f"DIS by layer and signal: {subtitle}",
                 "100 is a perfect ranking, 50 is chance.",
                 FigureSpec("dis", protocol, group=number),
-                *own,
+                *name_parts,
             )
             add(
                 "rates",
                 "rates",
-                f"Premature against delayed exiting rates: {place}",
+                f"Premature against delayed exiting rates: {subtitle}",
                 "Filled: all decisions; hollow: reached decisions. Nearer to the lower left corner is better.",
                 FigureSpec("rates", protocol, group=number),
-                *own,
+                *name_parts,
             )
             for position, entry in enumerate(run.entries):
                 if entry.is_grid and len(entry.varied) == 1:
-                    again = [one.signal for one in run.entries if one.is_grid].count(entry.signal) > 1
+                    again = [grid.signal for grid in run.entries if grid.is_grid].count(entry.signal) > 1
                     add(
                         "parameters",
                         "parameters",
-                        f"{run.label(entry.signal, entry.parameters)} by {entry.varied[0]}: {place}",
+                        f"{run.label(entry.signal, entry.parameters)} by {entry.varied[0]}: {subtitle}",
                         f"Task score near {primary} and DIS at a middle layer for each value, with 95% intervals.",
                         FigureSpec("parameters", protocol, group=number, entry=position),
                         slug(entry.text if again else entry.signal),
-                        *own,
+                        *name_parts,
                     )
-    return found
+    return figures

@@ -51,13 +51,13 @@ def looks_of(run: FinishedRun, cache: CacheMetadata | None = None, protocol: str
     """The look of every entry; entries that agree in every number share a line in alternating dashes."""
     seen: dict[str, int] = {}
     tints = {
-        entry.signal: shades(entry.signal, sum(one.signal == entry.signal for one in run.entries))
+        entry.signal: shades(entry.signal, sum(other.signal == entry.signal for other in run.entries))
         for entry in run.entries
     }
     twins: dict[tuple[str, str], tuple[int, int]] = {}
-    for one in run.identical:
-        if cache is not None and one.cache == cache and one.protocol == protocol:
-            twins |= {member: (number, len(one.members)) for number, member in enumerate(one.members)}
+    for twin in run.identical:
+        if cache is not None and twin.cache == cache and twin.protocol == protocol:
+            twins |= {member: (number, len(twin.members)) for number, member in enumerate(twin.members)}
     looks = []
     for entry in run.entries:
         repeat = seen.get(entry.signal, 0)

@@ -58,13 +58,13 @@ def draw_exits(run: FinishedRun, spec: FigureSpec) -> Drawing:
             axes.set_axis_off()
             continue
         look = looks[number]
-        mine = of_entry(frame, look.entry).sort_values("layer")
+        bars = of_entry(frame, look.entry).sort_values("layer")
         axes.set_title(shortened(look.label, 22), color=look.colour, fontsize=9)
-        if mine.empty:
+        if bars.empty:
             axes.text(0.5, 0.5, "no reading", transform=axes.transAxes, ha="center", va="center", color="#666666")
             continue
-        share = 100 / max(int(mine["count"].sum()), 1)
-        right, both = mine["right"].to_numpy() * share, mine["count"].to_numpy() * share
+        share = 100 / max(int(bars["count"].sum()), 1)
+        right, both = bars["right"].to_numpy() * share, bars["count"].to_numpy() * share
         axes.stairs(both, edges, baseline=right, fill=True, color=WRONG)
         axes.stairs(right, edges, fill=True, color=RIGHT)
     for axes in panels[-1]:
@@ -89,10 +89,10 @@ def draw_scores(run: FinishedRun, spec: FigureSpec) -> Drawing:
     left_out = len(run.entries) - len(looks)
     fixed_panels(drawing, left=1.3, bottom=0.25, top=0.82 if left_out else 0.62, gaps=(0.15, 0.27))
     for row, look in enumerate(looks):
-        mine = of_entry(frame, look.entry)
+        histogram = of_entry(frame, look.entry)
         for column, layer in enumerate(layers):
             axes = panels[row, column]
-            there = mine[mine["layer"] == layer].sort_values("low")
+            there = histogram[histogram["layer"] == layer].sort_values("low")
             axes.set_yticks([])
             axes.spines["left"].set_visible(False)
             axes.tick_params(labelsize=7, length=2, pad=1)

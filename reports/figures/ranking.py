@@ -49,8 +49,8 @@ def draw_dis(run: FinishedRun, spec: FigureSpec) -> Drawing:
             for entry in run.entries
         ]
         values.append(np.array([[np.nan if row is None else row.value for row in line] for line in rows]))
-    known = np.concatenate([value[~np.isnan(value)] for value in values]) if values else np.array([])
-    low, high = (min(50.0, float(known.min())), float(known.max())) if known.size else (50.0, 100.0)
+    present = np.concatenate([value[~np.isnan(value)] for value in values]) if values else np.array([])
+    low, high = (min(50.0, float(present.min())), float(present.max())) if present.size else (50.0, 100.0)
     names = [shortened(run.label(entry.signal, entry.parameters), 24) for entry in run.entries]
     for number, axes in enumerate(panels.flat):
         if number >= count:
@@ -138,14 +138,14 @@ def draw_rates(run: FinishedRun, spec: FigureSpec) -> Drawing:
         for look in looks:
             for decisions, filled in (("all", True), ("reached", False)):
                 entry = look.entry
-                found = [
+                rates = [
                     run.row(cache, spec.protocol, entry.signal, entry.parameters, rate, at, None, decisions)
                     for rate in RATES
                 ]
-                known = [row for row in found if row is not None and not math.isnan(row.value)]
-                if len(known) < 2:
+                defined = [row for row in rates if row is not None and not math.isnan(row.value)]
+                if len(defined) < 2:
                     continue
-                x, y = known
+                x, y = defined
                 if filled:
                     axes.hlines(y.value, x.low, x.high, color=look.colour, linewidth=0.8, alpha=0.5)
                     axes.vlines(x.value, y.low, y.high, color=look.colour, linewidth=0.8, alpha=0.6)
@@ -202,10 +202,10 @@ def draw_risk(run: FinishedRun, spec: FigureSpec) -> Drawing:
     for layer, axes in zip(layers, panels.flat, strict=True):
         there = frame[frame["layer"] == layer]
         for look in looks:
-            mine = of_entry(there, look.entry).sort_values("coverage")
-            axes.plot(mine["coverage"], mine["risk"], color=look.colour, linestyle=look.line, linewidth=1.4)
-            if len(mine):
-                last = mine.iloc[len(mine) // 2]
+            curve = of_entry(there, look.entry).sort_values("coverage")
+            axes.plot(curve["coverage"], curve["risk"], color=look.colour, linestyle=look.line, linewidth=1.4)
+            if len(curve):
+                last = curve.iloc[len(curve) // 2]
                 axes.plot(
                     [last["coverage"]],
                     [last["risk"]],

@@ -20,7 +20,7 @@ def rounded(text: str) -> str:
     >>> rounded("12.3456 -0.04 7.0")
     '12.3 0 7'
     """
-    short = NUMBER.sub(lambda one: f"{float(one[0]):.1f}", text)
+    short = NUMBER.sub(lambda match: f"{float(match[0]):.1f}", text)
     return re.sub(r"(\d)\.0(?!\d)", r"\1", short).replace("-0 ", "0 ")
 
 
@@ -63,7 +63,7 @@ def smaller(svg: str, name: str) -> str:
     def style(match: re.Match[str]) -> str:
         return f' class="{classes.setdefault(match[1], f"{prefix}{len(classes)}")}"'
 
-    def place(match: re.Match[str]) -> str:
+    def rounded_position(match: re.Match[str]) -> str:
         value = rounded(match[2])
         return f' {match[1]}="{short_path(value) if match[1] == "d" else value}"'
 
@@ -72,8 +72,8 @@ def smaller(svg: str, name: str) -> str:
         if text.startswith(("</", "<svg", "<style", "<image")):
             return text
         text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
-        text = re.sub(r' id="([^"]*)"', lambda one: one[0] if one[1] in used else "", text)
-        return re.sub(r' style="([^"]*)"', style, PLACES.sub(place, text))
+        text = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text)
+        return re.sub(r' style="([^"]*)"', style, PLACES.sub(rounded_position, text))
 
     svg = re.sub(r"<[^>]*>", tag, svg)
     rules = "".join(f".{word}{{{rule}}}" for rule, word in classes.items())

@@ -48,9 +48,9 @@ def draw_trade_off(run: FinishedRun, spec: FigureSpec) -> Drawing:
     drawing, axes = plt.subplots(figsize=(8.2, 4.6))
     lowest, highest = [], []
     for look in looks:
-        mine = of_entry(curves, look.entry)
-        points = mine[(mine["kind"] == "point") & (mine["speed_up"] <= right)].sort_values("speed_up")
-        band = mine[(mine["kind"] == "band") & (mine["speed_up"] <= right)].sort_values("speed_up")
+        curve = of_entry(curves, look.entry)
+        points = curve[(curve["kind"] == "point") & (curve["speed_up"] <= right)].sort_values("speed_up")
+        band = curve[(curve["kind"] == "band") & (curve["speed_up"] <= right)].sort_values("speed_up")
         if points.empty:
             continue
         keep = np.unique(np.linspace(0, len(points) - 1, SCREEN_POINTS).astype(int))
@@ -66,7 +66,7 @@ def draw_trade_off(run: FinishedRun, spec: FigureSpec) -> Drawing:
             axes.fill_between(band["speed_up"], band["low"], band["high"], color=look.colour, alpha=0.08, linewidth=0)
         lowest.append(float(points["score"].min()))
         highest.append(float(points["score"].max()))
-        draw_readings(drawing, run, cache, spec.protocol, look, speeds)
+        draw_operating_points(drawing, run, cache, spec.protocol, look, speeds)
     handles = handles_of(looks)
     handles += draw_bounds(axes, run, cache, spec.protocol, right)
     published_scores = draw_published(axes, run, cache, looks, right)
@@ -97,19 +97,19 @@ def draw_trade_off(run: FinishedRun, spec: FigureSpec) -> Drawing:
     return drawing
 
 
-def draw_readings(
+def draw_operating_points(
     drawing: Drawing, run: FinishedRun, cache: CacheMetadata, protocol: str, look: Look, speeds: list[float]
 ) -> None:
     """Markers where tables read the curve."""
     axes = drawing.axes[0]
     for speed in speeds:
         entry = look.entry
-        found = [
+        coordinates = [
             run.row(cache, protocol, entry.signal, entry.parameters, measure, at_speed_up(speed))
             for measure in ("speed_up", cache.measure)
         ]
-        if all(row is not None and not math.isnan(row.value) for row in found):
-            x, y = (row.value for row in found if row is not None)
+        if all(row is not None and not math.isnan(row.value) for row in coordinates):
+            x, y = (row.value for row in coordinates if row is not None)
             aside = ScaledTranslation(look.shift / 72, 0, drawing.dpi_scale_trans)
             axes.plot(
                 [x],
@@ -217,11 +217,13 @@ def draw_parameters(run: FinishedRun, spec: FigureSpec) -> Drawing:
         tint, sign = palette[number], "osD^vPX*hd"[number % 10]
         for axes, (measure, where, depth) in zip(panels, asked, strict=True):
             rows = [run.row(cache, spec.protocol, entry.signal, value, measure, where, depth) for value in entry.values]
-            there = [(place, row) for place, row in enumerate(rows) if row is not None and not math.isnan(row.value)]
+            there = [
+                (position, row) for position, row in enumerate(rows) if row is not None and not math.isnan(row.value)
+            ]
             if not there:
                 continue
             # Side by side within a value, so that intervals of several tasks do not cover each other.
-            x = [place + 0.07 * (number - (len(group.caches) - 1) / 2) for place, _ in there]
+            x = [position + 0.07 * (number - (len(group.caches) - 1) / 2) for position, _ in there]
             y = [row.value for _, row in there]
             spread = [reach(row) for _, row in there]
             axes.errorbar(
@@ -237,8 +239,8 @@ def draw_parameters(run: FinishedRun, spec: FigureSpec) -> Drawing:
             )
             far = [number for number, (_, row) in enumerate(there) if row.status == "unmatched"]
             axes.plot(
-                [x[one] for one in far],
-                [y[one] for one in far],
+                [x[index] for index in far],
+                [y[index] for index in far],
                 color=tint,
                 marker=sign,
                 markersize=5,

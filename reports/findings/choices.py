@@ -12,7 +12,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
 from exitbench.reports.run_data.numbers import fixed
-from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.tables.cells import number_cell
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
@@ -24,7 +24,7 @@ USED = ("ok", "unreliable")
 class Spread:
     """One number of one cache for every value of a grid; a value that has none is None."""
 
-    place: str
+    task: str
     where: str
     values: tuple[Row | None, ...]
     beside: Row | None
@@ -104,31 +104,31 @@ def spread(
 ) -> Spread:
     """One number of every value of a grid on one cache."""
 
-    def found(signal: str, parameters: str) -> Row | None:
+    def row_of(signal: str, parameters: str) -> Row | None:
         return run.row(cache, protocol, signal, parameters, measure, point, layer)
 
     return Spread(
-        place=place_title(run, cache),
+        task=task_with_model(run, cache),
         where=where,
-        values=tuple(found(entry.signal, value) for value in entry.values),
-        beside=found(beside.signal, beside.parameters),
-        chosen=choice_text(entry, found(entry.signal, entry.parameters)),
+        values=tuple(row_of(entry.signal, value) for value in entry.values),
+        beside=row_of(beside.signal, beside.parameters),
+        chosen=choice_text(entry, row_of(entry.signal, entry.parameters)),
     )
 
 
 def spread_table(run: FinishedRun, entry: RunEntry, beside: RunEntry, spreads: Sequence[Spread], what: str) -> Table:
     """One row per spread: each value with its interval, their range, a standard error, and what was chosen."""
     rows = []
-    for one in spreads:
-        cells = [number_cell(row) for row in (one.beside, *one.values)]
-        more = [label(fixed(one.width, 1)), label(fixed(one.std_err, 1)), label(one.chosen)]
-        rows.append(TableRow(cells=(label(one.place), label(one.where), *cells, *more), kind="other"))
+    for spread in spreads:
+        cells = [number_cell(row) for row in (spread.beside, *spread.values)]
+        more = [label(fixed(spread.width, 1)), label(fixed(spread.std_err, 1)), label(spread.chosen)]
+        rows.append(TableRow(cells=(label(spread.task), label(spread.where), *cells, *more), kind="other"))
     name, beside_name = run.label(entry.signal, entry.parameters), run.label(beside.signal, beside.parameters)
     values = [entry.varied_text(value) for value in entry.values]
     columns = [
         TableColumn("Task"),
         TableColumn("Read at"),
-        *(TableColumn(title=one, measure="value") for one in (beside_name, *values)),
+        *(TableColumn(title=title, measure="value") for title in (beside_name, *values)),
     ]
     columns += [
         TableColumn(title="max − min", measure="value"),
@@ -154,7 +154,7 @@ class ProtocolChange:
     """One entry near the primary speed-up: second protocol less first, on the caches that have a reading under both."""
 
     entry: RunEntry
-    places: tuple[str, ...]
+    tasks: tuple[str, ...]
     scores: tuple[float, ...]
     speed_ups: tuple[float, ...]
 
@@ -162,24 +162,25 @@ class ProtocolChange:
 def protocol_changes(run: FinishedRun, first: str, second: str) -> list[ProtocolChange]:
     """The change of every entry from the first protocol to the second."""
     at = at_speed_up(float(run.suite["primary_speed_up"]))
-    found = []
+    changes = []
     for entry in run.entries:
-        places, scores, speed_ups = [], [], []
+        tasks, scores, speed_ups = [], [], []
         for cache in run.caches:
             moved = []
             for measure in (cache.measure, "speed_up"):
                 before, after = (
-                    run.row(cache, one, entry.signal, entry.parameters, measure, at) for one in (first, second)
+                    run.row(cache, protocol, entry.signal, entry.parameters, measure, at)
+                    for protocol in (first, second)
                 )
                 if before is None or after is None or "unmatched" in (before.status, after.status):
                     break
                 moved.append(after.value - before.value)
             if len(moved) == 2 and not any(map(math.isnan, moved)):
-                places.append(place_title(run, cache))
+                tasks.append(task_with_model(run, cache))
                 scores.append(moved[0])
                 speed_ups.append(moved[1])
-        found.append(ProtocolChange(entry, tuple(places), tuple(scores), tuple(speed_ups)))
-    return found
+        changes.append(ProtocolChange(entry, tuple(tasks), tuple(scores), tuple(speed_ups)))
+    return changes
 
 
 def largest(values: Sequence[float]) -> float:
@@ -198,14 +199,14 @@ def change_table(run: FinishedRun, changes: Sequence[ProtocolChange], first: str
     for change in changes:
         moved = [signed(mean(change.scores), 2), signed(largest(change.scores), 2)]
         where = (
-            change.places[change.scores.index(largest(change.scores))]
+            change.tasks[change.scores.index(largest(change.scores))]
             if change.scores and largest(change.scores)
             else "–"
         )
         pace = [signed(mean(change.speed_ups), 3), signed(largest(change.speed_ups), 3)]
         name = run.label(change.entry.signal, change.entry.parameters)
         rows.append(
-            TableRow(cells=tuple(map(label, (name, str(len(change.places)), *moved, where, *pace))), kind="other")
+            TableRow(cells=tuple(map(label, (name, str(len(change.tasks)), *moved, where, *pace))), kind="other")
         )
     columns = [TableColumn("Signal"), TableColumn(title="caches", measure="change")]
     columns += [
@@ -231,11 +232,11 @@ def change_table(run: FinishedRun, changes: Sequence[ProtocolChange], first: str
     )
 
 
-def signed(value: float, places: int) -> str:
+def signed(value: float, decimals: int) -> str:
     """A change with its sign, none on zero.
 
     >>> signed(0.25, 1), signed(-0.04, 1), signed(float("nan"), 1)
     ('+0.2', '0.0', '–')
     """
-    text = fixed(value, places)
+    text = fixed(value, decimals)
     return text if text[0] in "-–" or not text.strip("0.") else f"+{text}"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
-from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.pairs import pair_key
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
@@ -36,7 +36,7 @@ class Duel:
     its second signal. ``tests`` counts the pairs that share the column, over which p-values are adjusted.
     """
 
-    place: str
+    task: str
     where: str
     other: RunEntry
     question: Question
@@ -82,7 +82,7 @@ class Duels:
 
     @cached_property
     def _columns(self) -> dict[Question, dict[tuple[Name, Name], dict[str, Any]]]:
-        found: dict[Question, dict[tuple[Name, Name], dict[str, Any]]] = {}
+        columns: dict[Question, dict[tuple[Name, Name], dict[str, Any]]] = {}
         for pair in self.run.pair_rows:
             if pair["protocol"] == self.protocol:
                 names = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
@@ -95,17 +95,17 @@ class Duels:
                     pair["decisions"],
                     pair["measure"],
                 )
-                found.setdefault(question, {})[names] = pair
-        return found
+                columns.setdefault(question, {})[names] = pair
+        return columns
 
-    def duel(self, place: str, where: str, other: RunEntry, question: Question) -> Duel:
+    def duel(self, task: str, where: str, other: RunEntry, question: Question) -> Duel:
         """The subject against ``other`` in one column."""
         column = self._columns.get(question, {})
         first, second = (self.subject.signal, self.subject.parameters), (other.signal, other.parameters)
         tests = sum(not math.isnan(pair["p_value"]) for pair in column.values())
         if (first, second) in column:
             return Duel(
-                place=place,
+                task=task,
                 where=where,
                 other=other,
                 question=question,
@@ -114,7 +114,7 @@ class Duels:
                 tests=tests,
             )
         return Duel(
-            place=place,
+            task=task,
             where=where,
             other=other,
             question=question,
@@ -136,18 +136,18 @@ class Duels:
     ) -> Duel:
         """The subject against ``other`` on one cache."""
         question = (cache.name, cache.model, cache.split, point, layer, decisions, measure)
-        return self.duel(place_title(self.run, cache), where, other, question)
+        return self.duel(task_with_model(self.run, cache), where, other, question)
 
     def score(self, other: RunEntry, speed_up: float) -> list[Duel]:
         """By task score near a speed-up: every cache, then the averages over tasks."""
         at, where = at_speed_up(speed_up), f"near {speed_up:g}×"
-        found = [self.of_cache(cache, other, where, measure=cache.measure, point=at) for cache in self.run.caches]
+        duels = [self.of_cache(cache, other, where, measure=cache.measure, point=at) for cache in self.run.caches]
         for group in self.run.groups:
             if len(group.caches) > 1:
                 question = ("", group.model, group.split, at, None, "", group.average_measure)
-                place = f"{AVERAGE} of {len(group.caches)} tasks, {self.run.group_title(group)}"
-                found.append(self.duel(place, where, other, question))
-        return found
+                task = f"{AVERAGE} of {len(group.caches)} tasks, {self.run.group_title(group)}"
+                duels.append(self.duel(task, where, other, question))
+        return duels
 
     def dis(self, other: RunEntry) -> list[Duel]:
         """By DIS at the suite's layers of every cache."""
@@ -196,7 +196,7 @@ def tally_text(duels: Sequence[Duel]) -> str:
 def duel_table(duels: Sequence[Duel], subject: str, other: str, what: str) -> Table:
     """One row per duel: where, the difference, the verdict."""
     rows = [
-        TableRow(cells=(label(duel.place), label(duel.where), duel.cell(), label(duel.verdict)), kind="other")
+        TableRow(cells=(label(duel.task), label(duel.where), duel.cell(), label(duel.verdict)), kind="other")
         for duel in duels
     ]
     columns = (
@@ -246,17 +246,17 @@ def rates_table(rates: Sequence[tuple[Sequence[Duel], Sequence[Duel]]], subject:
     rows = [
         TableRow(
             cells=(
-                label(one.place),
-                label(one.other.title),
-                one.cell(),
-                label(one.verdict),
-                two.cell(),
-                label(two.verdict),
+                label(early.task),
+                label(early.other.title),
+                early.cell(),
+                label(early.verdict),
+                late.cell(),
+                label(late.verdict),
             ),
             kind="other",
         )
         for premature, delayed in rates
-        for one, two in zip(premature, delayed, strict=True)
+        for early, late in zip(premature, delayed, strict=True)
     ]
     columns = [TableColumn("Task"), TableColumn("against")]
     for what in ("premature", "delayed"):

@@ -21,7 +21,7 @@ from exitbench.reports.findings.paper_order import MOST_PAIRS, agreement_table, 
 from exitbench.reports.findings.power import power_table, published_difference, published_dis_difference
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
-from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_range, score_file
 from exitbench.reports.sentences import listed
 from exitbench.reports.tables.table import Table
@@ -119,8 +119,8 @@ class Findings:
 
     def sections(self, more: Sequence[str]) -> list[Section]:
         """Everything below the opening, in order."""
-        found = [self.against(), self.order(), self.parameter(), self.protocols(), self.rates(), self.caution(more)]
-        return [one for one in found if one.sentences or one.tables]
+        sections = [self.against(), self.order(), self.parameter(), self.protocols(), self.rates(), self.caution(more)]
+        return [section for section in sections if section.sentences or section.tables]
 
     def against(self) -> Section:
         """The subject against each of the others, by score and by DIS."""
@@ -142,26 +142,26 @@ class Findings:
 
     def beside_paper(self, other: RunEntry, duels: Sequence[Duel]) -> str:
         """The paper's differences by score on the same tasks, which are for about twice the speed."""
-        published, found = {}, []
+        published, differences = {}, []
         for cache, duel in zip(self.run.caches, single(duels), strict=True):
             figure = published_difference(self.run, cache, self.subject, other)
             if self.primary == 2 and not math.isnan(figure + duel.difference):
                 published[score_file(cache.model), self.run.task_title(cache)] = figure
-                found.append(duel.difference)
+                differences.append(duel.difference)
         what, units = f"By score {self.near} (published: GLUE test)", ("task", "cache")
-        return text.paper_sentence(what, self.subject.title, other.title, list(published.values()), found, units)
+        return text.paper_sentence(what, self.subject.title, other.title, list(published.values()), differences, units)
 
     def beside_paper_dis(self, other: RunEntry, duels: Sequence[Duel]) -> str:
         """The paper's differences by DIS at the same layers of the same tasks."""
-        places = [(cache, layer) for cache in self.run.caches for layer in cache.table_layers]
-        published, found = {}, []
-        for (cache, layer), duel in zip(places, duels, strict=True):
+        columns = [(cache, layer) for cache in self.run.caches for layer in cache.table_layers]
+        published, differences = {}, []
+        for (cache, layer), duel in zip(columns, duels, strict=True):
             figure = published_dis_difference(self.run, cache, layer, self.subject, other)
             if not math.isnan(figure + duel.difference):
                 published[self.run.task_title(cache), layer] = figure
-                found.append(duel.difference)
+                differences.append(duel.difference)
         what, units = "By DIS at the published layers (published: dev)", ("published figure", "comparison")
-        return text.paper_sentence(what, self.subject.title, other.title, list(published.values()), found, units)
+        return text.paper_sentence(what, self.subject.title, other.title, list(published.values()), differences, units)
 
     def order(self) -> Section:
         """The paper's order of the signals against ours; nothing where the paper has not the subject."""
@@ -211,7 +211,9 @@ class Findings:
         if first == second or first not in self.run.protocols:
             return Section("", ())
         changes = protocol_changes(self.run, first, second)
-        before, after = (self.verdicts(Duels(self.run, one, self.subject, self.others)) for one in (first, second))
+        before, after = (
+            self.verdicts(Duels(self.run, protocol, self.subject, self.others)) for protocol in (first, second)
+        )
         sentences = (
             text.change_sentence(changes, first, second, self.near),
             text.flip_sentence(first, second, before, after),
@@ -231,7 +233,7 @@ class Findings:
         """Who has the highest score near the primary speed-up, by place."""
         run, at = self.run, at_speed_up(self.primary)
         return {
-            place_title(run, cache): tuple(
+            task_with_model(run, cache): tuple(
                 run.label(entry.signal, entry.parameters)
                 for entry in run.entries
                 if (row := run.row(cache, protocol, entry.signal, entry.parameters, cache.measure, at)) and row.best
@@ -244,8 +246,8 @@ class Findings:
         speed_up = f"{float(self.run.suite['rates_speed_up']):g}×"
         both = [(self.duels.rates(other, RATES[0]), self.duels.rates(other, RATES[1])) for other in self.others]
         sentences = [
-            text.rates_sentence(self.subject.title, other.title, *one, speed_up)
-            for other, one in zip(self.others, both, strict=True)
+            text.rates_sentence(self.subject.title, other.title, *duels, speed_up)
+            for other, duels in zip(self.others, both, strict=True)
         ]
         table = rates_table(both, self.subject.title, speed_up)
         return Section("Exiting too early, continuing too long", tuple(sentences), (table,))
@@ -256,11 +258,11 @@ class Findings:
         power = [
             text.power_sentence(
                 self.subject.title,
-                one.title,
+                other.title,
                 duels,
-                [published_difference(self.run, cache, self.subject, one) for cache in self.run.caches],
+                [published_difference(self.run, cache, self.subject, other) for cache in self.run.caches],
             )
-            for one, duels in others
+            for other, duels in others
         ]
         same = text.identical_sentences(
             self.run, [twins for twins in self.run.identical if twins.protocol == self.protocol]

@@ -17,7 +17,7 @@ from scipy.stats import kendalltau
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group, RunEntry
 from exitbench.reports.run_data.numbers import fixed
-from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
@@ -63,8 +63,8 @@ class Order:
         names = self.shared
         if len(names) < 2:
             return math.nan
-        found = kendalltau([round(self.ours[name], SAME) for name in names], [self.paper[name] for name in names])
-        return float(found.statistic)
+        correlation = kendalltau([round(self.ours[name], SAME) for name in names], [self.paper[name] for name in names])
+        return float(correlation.statistic)
 
     def first(self, name: str) -> bool:
         """Whether this signal stands above all others that both orders hold."""
@@ -85,17 +85,17 @@ def rank(values: Mapping[str, float], name: str) -> tuple[int, bool]:
     >>> rank({"a": 2.0, "b": 3.0, "c": 2.0}, "a")
     (2, True)
     """
-    mine = round(values[name], SAME)
-    others = [round(value, SAME) for one, value in values.items() if one != name]
-    return 1 + sum(value > mine for value in others), mine in others
+    value_of_name = round(values[name], SAME)
+    others = [round(value, SAME) for other, value in values.items() if other != name]
+    return 1 + sum(value > value_of_name for value in others), value_of_name in others
 
 
 def rank_text(values: Mapping[str, float], name: str) -> str:
     """The rank as it is printed, with a sign before a shared one."""
     if name not in values:
         return "–"
-    place, shared = rank(values, name)
-    return f"={place}" if shared else str(place)
+    number, shared = rank(values, name)
+    return f"={number}" if shared else str(number)
 
 
 def titles_of(run: FinishedRun) -> list[tuple[RunEntry, str]]:
@@ -104,7 +104,7 @@ def titles_of(run: FinishedRun) -> list[tuple[RunEntry, str]]:
     return [(entry, entry.title) for entry in run.entries if titles.count(entry.title) == 1]
 
 
-def score_reading(
+def score_near(
     run: FinishedRun, cache: CacheMetadata, protocol: str, entry: RunEntry, point: OperatingPoint
 ) -> tuple[float, bool]:
     """The score near a speed-up, or in place of an unmatched one the value at exactly it; whether that was needed."""
@@ -121,10 +121,10 @@ def score_order(run: FinishedRun, caches: Sequence[CacheMetadata], protocol: str
     speed_up = float(run.suite["primary_speed_up"])
     ours, paper, stood_in = {}, {}, 0
     for entry, title in titles_of(run):
-        found = [score_reading(run, cache, protocol, entry, at_speed_up(speed_up)) for cache in caches]
-        if found and not any(math.isnan(value) for value, _ in found):
-            ours[title] = math.fsum(value for value, _ in found) / len(found)
-            stood_in += sum(exact for _, exact in found)
+        scores = [score_near(run, cache, protocol, entry, at_speed_up(speed_up)) for cache in caches]
+        if scores and not any(math.isnan(value) for value, _ in scores):
+            ours[title] = math.fsum(value for value, _ in scores) / len(scores)
+            stood_in += sum(exact for _, exact in scores)
         figures = [published_score(score_file(cache.model), title, run.task_title(cache)) for cache in caches]
         printed = [figure.value for figure in figures if figure is not None]
         if speed_up == 2 and caches and len(printed) == len(caches):
@@ -140,7 +140,9 @@ def dis_order(run: FinishedRun, caches: Sequence[CacheMetadata], protocol: str) 
     over = 0
     for cache in caches:
         for layer in cache.table_layers:
-            rows = [run.row(cache, protocol, one.signal, one.parameters, "dis", NOWHERE, layer) for one, _ in entries]
+            rows = [
+                run.row(cache, protocol, entry.signal, entry.parameters, "dis", NOWHERE, layer) for entry, _ in entries
+            ]
             values = [math.nan if row is None else row.value for row in rows]
             if any(math.isnan(value) for value in values):
                 continue
@@ -150,10 +152,10 @@ def dis_order(run: FinishedRun, caches: Sequence[CacheMetadata], protocol: str) 
                 figure = published_dis(title, run.task_title(cache), layer) if cache.layers == PUBLISHED_DEPTH else None
                 if figure is not None:
                     paper[title].append(figure.value)
-    known = max((len(values) for values in paper.values()), default=0)
+    most = max((len(values) for values in paper.values()), default=0)
     return Order(
         {title: math.fsum(values) / len(values) for title, values in ours.items() if values},
-        {title: math.fsum(values) / len(values) for title, values in paper.items() if known and len(values) == known},
+        {title: math.fsum(values) / len(values) for title, values in paper.items() if most and len(values) == most},
         over,
     )
 
@@ -184,10 +186,10 @@ class GroupOrders:
 
 def group_orders(run: FinishedRun, protocol: str) -> list[GroupOrders]:
     """The orders of every model and split of a run."""
-    found = []
+    orders = []
     for group in run.groups:
         ranked = published_part(run, group) or group.caches
-        found.append(
+        orders.append(
             GroupOrders(
                 title=run.group_title(group),
                 tasks=tuple(run.task_title(cache) for cache in group.caches),
@@ -196,7 +198,7 @@ def group_orders(run: FinishedRun, protocol: str) -> list[GroupOrders]:
                 dis=dis_order(run, ranked, protocol),
             )
         )
-    return found
+    return orders
 
 
 def order_table(order: Order, title: str, tasks: str) -> Table:
@@ -211,7 +213,7 @@ def order_table(order: Order, title: str, tasks: str) -> Table:
         rows.append(TableRow(cells=(label(name), *cells), kind="other"))
     columns = [
         TableColumn("Signal"),
-        *(TableColumn(title=one, measure="rank") for one in ("here", "rank", "paper", "rank in the paper")),
+        *(TableColumn(title=heading, measure="rank") for heading in ("here", "rank", "paper", "rank in the paper")),
     ]
     notes = [f"Means over {tasks}. = shares the rank; – is not in the paper's table."]
     if order.stood_in:
@@ -244,7 +246,7 @@ def agreement_table(run: FinishedRun, protocol: str, subject: RunEntry) -> Table
                 label(f"{same} of {total}" if total else "–"),
                 label(fixed(order.tau(), 2)),
             ]
-        rows.append(TableRow(cells=(label(place_title(run, cache)), *cells), kind="other"))
+        rows.append(TableRow(cells=(label(task_with_model(run, cache)), *cells), kind="other"))
     columns = [TableColumn("Task")]
     for heading in ("score", "DIS"):
         names = (f"rank of {subject.title}", "in the paper", "pairs as in the paper", "Kendall's tau")

@@ -13,7 +13,7 @@ from exitbench.reports.findings.duels import Duel
 from exitbench.reports.findings.paper_order import PUBLISHED_DEPTH
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
 from exitbench.reports.run_data.numbers import fixed
-from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
@@ -57,7 +57,7 @@ def power_table(run: FinishedRun, subject: RunEntry, others: Sequence[tuple[RunE
     )
     rows = []
     for number, cache in enumerate(run.caches):
-        cells = [label(place_title(run, cache)), label(f"{cache.rows:,}")]
+        cells = [label(task_with_model(run, cache)), label(f"{cache.rows:,}")]
         for other, duels in others:
             duel = duels[number]
             cells += [label(signed(duel.difference, 1)), label(fixed(claimable(duel.std_err, duel.tests), 1))]

@@ -12,7 +12,7 @@ from exitbench.reports.findings.power import claimable
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.identical import Identical
 from exitbench.reports.run_data.numbers import fixed
-from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import ParameterRange
 from exitbench.reports.sentences import listed, short_name
 
@@ -55,8 +55,8 @@ def scope_sentence(run: FinishedRun, protocol: str) -> str:
 def headline_sentence(subject: str, duels: Sequence[tuple[str, Sequence[Duel]]]) -> str:
     """The shortest answer: whether the subject is shown to differ from each of the others anywhere, and which way."""
     parts = []
-    for name, found in duels:
-        counts, total = tally(single(found)), len(single(found))
+    for name, contests in duels:
+        counts, total = tally(single(contests)), len(single(contests))
         better, worse = counts["better"], counts["worse"]
         if better and worse:
             parts.append(f"shown to be better than {name} in {better} and worse in {worse} of {total} comparisons")
@@ -76,7 +76,7 @@ def contest_sentence(
     ``places`` counts where it has the highest value, where it is not shown to be worse, and of how many.
     """
     best, level, total = places
-    against = "; ".join(f"against {name} it is {tally_text(single(found))}" for name, found in duels)
+    against = "; ".join(f"against {name} it is {tally_text(single(contests))}" for name, contests in duels)
     return (
         f"By {what}, {subject} has the highest value, alone or shared, on {best} of {total} {columns}, and is not "
         f"shown to be worse than the best on {level}; {against}."
@@ -89,8 +89,8 @@ def rank_words(values: Mapping[str, float], name: str) -> str:
     >>> rank_words({"a": 1.0, "b": 2.0}, "a"), rank_words({"a": 1.0, "b": 1.0}, "a")
     ('number 2 of 2', 'number 1 of 2, shared')
     """
-    place, shared = rank(values, name)
-    return f"number {place} of {len(values)}{', shared' if shared else ''}"
+    number, shared = rank(values, name)
+    return f"number {number} of {len(values)}{', shared' if shared else ''}"
 
 
 def order_part(order: Order, subject: str, what: str) -> str:
@@ -109,17 +109,19 @@ def order_sentences(groups: Sequence[GroupOrders], subject: str) -> list[str]:
     None where the paper has no figures of the subject on these tasks.
     """
     orders = [(group, order, what) for group in groups for order, what in ((group.score, "score"), (group.dis, "DIS"))]
-    known = [(one, order, what) for one, order, what in orders if order.appears(subject) != "cannot be looked for"]
-    if not known:
+    comparable = [
+        (group, order, what) for group, order, what in orders if order.appears(subject) != "cannot be looked for"
+    ]
+    if not comparable:
         return []
-    found = {order.appears(subject) for _, order, _ in known}
-    whole = found.pop() if len(found) == 1 else "appears in part"
+    appearances = {order.appears(subject) for _, order, _ in comparable}
+    whole = appearances.pop() if len(appearances) == 1 else "appears in part"
     where = ", ".join(
-        f"by {what} with {short_name(group.title)} it {order.appears(subject)}" for group, order, what in known
+        f"by {what} with {short_name(group.title)} it {order.appears(subject)}" for group, order, what in comparable
     )
     return [
         f"The paper's order of the signals {whole} on these networks: {where}.",
-        *(f"With {short_name(group.title)}, {order_part(order, subject, what)}." for group, order, what in known),
+        *(f"With {short_name(group.title)}, {order_part(order, subject, what)}." for group, order, what in comparable),
     ]
 
 
@@ -129,63 +131,70 @@ def above(differences: Sequence[float]) -> int:
 
 
 def paper_sentence(
-    what: str, subject: str, other: str, published: Sequence[float], found: Sequence[float], units: tuple[str, str]
+    what: str,
+    subject: str,
+    other: str,
+    published: Sequence[float],
+    ours: Sequence[float],
+    units: tuple[str, str],
 ) -> str:
     """The paper's differences between the subject and another signal, and ours; empty where either is missing.
 
     ``units`` are what the published and what our differences are counted in.
     """
-    if not published or not found:
+    if not published or not ours:
         return ""
     return (
         f"{what}, the paper has {subject} above {other} on {above(published)} of {counted(len(published), units[0])}, "
-        f"with differences of {span(published)} points; here the value of {subject} is higher on {above(found)} of "
-        f"{counted(len(found), units[1])}, with differences of {span(found)} points."
+        f"with differences of {span(published)} points; here the value of {subject} is higher on {above(ours)} of "
+        f"{counted(len(ours), units[1])}, with differences of {span(ours)} points."
     )
 
 
 def spread_sentence(spreads: Sequence[Spread], what: str, parameter: str, columns: str) -> str:
     """How far the values of a grid differ, against the standard error of one number."""
-    known = [spread for spread in spreads if not math.isnan(spread.width)]
-    if not known:
+    measured = [spread for spread in spreads if not math.isnan(spread.width)]
+    if not measured:
         return ""
-    widest = max(known, key=lambda one: one.width)
-    within = sum(one.within_error for one in known)
+    widest = max(measured, key=lambda spread: spread.width)
+    within = sum(spread.within_error for spread in measured)
     return (
         f"Between the values of {parameter}, {what} differs by at most {fixed(widest.width, 1)} points "
-        f"({short_name(widest.place)}, {widest.where}; standard error of one value {fixed(widest.std_err, 1)}); the "
-        f"whole spread is smaller than one standard error on {within} of {len(known)} {columns}."
+        f"({short_name(widest.task)}, {widest.where}; standard error of one value {fixed(widest.std_err, 1)}); the "
+        f"whole spread is smaller than one standard error on {within} of {len(measured)} {columns}."
     )
 
 
 def recommended_sentence(spreads: Sequence[Spread], values: Sequence[float], advice: ParameterRange) -> str:
     """Where the best value of a parameter lies, against the range that its paper advises."""
-    known = [spread for spread in spreads if spread.used]
-    if not known:
+    measured = [spread for spread in spreads if spread.used]
+    if not measured:
         return ""
     names = [str(number) for number in range(len(values))]
-    inside = sum(any(advice.low <= values[int(name)] <= advice.high for name in one.best(names)) for one in known)
+    inside = sum(
+        any(advice.low <= values[int(name)] <= advice.high for name in spread.best(names)) for spread in measured
+    )
     return (
         f"The paper advises values of {advice.parameter} between {advice.low:g} and {advice.high:g}: the "
-        f"highest score is reached there, alone or also there, on {inside} of {counted(len(known), 'cache')}."
+        f"highest score is reached there, alone or also there, on {inside} of {counted(len(measured), 'cache')}."
     )
 
 
 def change_sentence(changes: Sequence[ProtocolChange], first: str, second: str, near: str) -> str:
     """What the second protocol changes in scores and speed-ups."""
     moved = [
-        (value, change.entry.title, place)
+        (value, change.entry.title, task)
         for change in changes
-        for value, place in zip(change.scores, change.places, strict=True)
+        for value, task in zip(change.scores, change.tasks, strict=True)
     ]
     paces = [value for change in changes for value in change.speed_ups]
     if not moved:
         return f"No reading {near} stands under both protocols, {first} and {second}."
-    value, title, place = max(moved, key=lambda one: abs(one[0]))
-    average = signed(mean([one for one, *_ in moved]), 2)
+    value, title, task = max(moved, key=lambda change: abs(change[0]))
+    average = signed(mean([score for score, *_ in moved]), 2)
     return (
         f"Under {second} instead of {first} the score {near} changes by {average} points on average over signals and "
-        f"caches, at most by {signed(value, 2)} ({short_name(title)} on {short_name(place)}), and the speed-up by at "
+        f"caches, at most by {signed(value, 2)} ({short_name(title)} on {short_name(task)}), and the speed-up by at "
         f"most {signed(largest(paces), 3)}."
     )
 
@@ -193,7 +202,7 @@ def change_sentence(changes: Sequence[ProtocolChange], first: str, second: str, 
 def flip_sentence(first: str, second: str, before: Sequence[Duel], after: Sequence[Duel]) -> str:
     """Which verdicts change with the protocol."""
     flips = [
-        f"{short_name(old.other.title)}, {short_name(old.place)}, {old.where}: {old.verdict} ({first}), "
+        f"{short_name(old.other.title)}, {short_name(old.task)}, {old.where}: {old.verdict} ({first}), "
         f"{new.verdict} ({second})"
         for old, new in zip(before, after, strict=True)
         if old.verdict != new.verdict
@@ -205,12 +214,12 @@ def flip_sentence(first: str, second: str, before: Sequence[Duel], after: Sequen
 def hands_sentence(first: str, second: str, before: Leaders, after: Leaders) -> str:
     """Where another signal has the highest score under another protocol."""
     moved = [
-        f"{short_name(place)} ({first}: {listed(before[place])}; {second}: {listed(after[place])})"
-        for place in before
-        if set(before[place]) != set(after[place])
+        f"{short_name(task)} ({first}: {listed(before[task])}; {second}: {listed(after[task])})"
+        for task in before
+        if set(before[task]) != set(after[task])
     ]
-    told = f": {'; '.join(moved)}" if moved else ""
-    return f"Who has the highest score changes on {len(moved)} of {counted(len(before), 'cache')}{told}."
+    details = f": {'; '.join(moved)}" if moved else ""
+    return f"Who has the highest score changes on {len(moved)} of {counted(len(before), 'cache')}{details}."
 
 
 def rates_sentence(subject: str, other: str, premature: Sequence[Duel], delayed: Sequence[Duel], speed_up: str) -> str:
@@ -228,25 +237,27 @@ def rates_sentence(subject: str, other: str, premature: Sequence[Duel], delayed:
 def power_sentence(subject: str, other: str, duels: Sequence[Duel], published: Sequence[float]) -> str:
     """The differences that these rows could have shown, beside the paper's, one per duel (NaN where it has none)."""
     needed = [claimable(duel.std_err, duel.tests) for duel in duels]
-    known = [value for value in needed if not math.isnan(value)]
-    if not known:
+    smallest = [value for value in needed if not math.isnan(value)]
+    if not smallest:
         return ""
-    both = [(abs(one), two) for one, two in zip(published, needed, strict=True) if not math.isnan(one + two)]
-    small = sum(one < two for one, two in both)
+    both = [
+        (abs(figure), least) for figure, least in zip(published, needed, strict=True) if not math.isnan(figure + least)
+    ]
+    small = sum(figure < least for figure, least in both)
     beside = f"; the paper's own difference is smaller than that on {small} of {len(both)}" if both else ""
     return (
         f"To be claimed four times in five, a true difference between {subject} and {other} would have to be "
-        f"{span(known)} points on these caches{beside}."
+        f"{span(smallest)} points on these caches{beside}."
     )
 
 
 def identical_sentences(run: FinishedRun, identical: Sequence[Identical]) -> list[str]:
     """Which entries are one and the same, each group of them with all the places where that holds."""
-    places: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    tasks_of: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for twins in identical:
-        places.setdefault(twins.members, []).append(short_name(place_title(run, twins.cache)))
+        tasks_of.setdefault(twins.members, []).append(short_name(task_with_model(run, twins.cache)))
     return [
-        f"{listed([run.label(*member) for member in members])} agree in every number on {', '.join(found)}: there they "
+        f"{listed([run.label(*member) for member in members])} agree in every number on {', '.join(tasks)}: there they "
         "are one signal under several names."
-        for members, found in places.items()
+        for members, tasks in tasks_of.items()
     ]

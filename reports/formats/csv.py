@@ -66,9 +66,9 @@ def csv_table(table: Table) -> str:
             header += [f"{name} mark", f"{name} status"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow([safe(one) for one in header])
+    writer.writerow([safe(title) for title in header])
     for row in table.rows:
-        writer.writerow([one for cell, count in zip(row.cells, counts, strict=True) for one in fields(cell, count)])
+        writer.writerow([field for cell, count in zip(row.cells, counts, strict=True) for field in fields(cell, count)])
     return text.getvalue()
 
 

@@ -25,7 +25,7 @@ from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, 
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
-from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.provenance import task_with_model
 
 SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
 RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)
@@ -39,14 +39,14 @@ RATES = ("premature_all", "delayed_all", "premature_reached", "delayed_reached")
 def explorer_data(run: FinishedRun, budget: int = 2_000_000) -> dict[str, Any]:
     """What the explorer of one run needs, as plain values; at most about ``budget`` characters of JSON."""
     data: dict[str, Any] = {}
-    found = places(run)
+    tasks = explorer_tasks(run)
     for resolution in RESOLUTIONS:
         data = {
             "units": {"score": SCORE_UNIT, "rate": RATE_UNIT, "cost": COST_UNIT},
             "resolution": resolution,
             "primary": run.suite["primary_speed_up"],
             "signals": signal_looks(run),
-            "places": [place.data(resolution) for place in found],
+            "places": [task.data(resolution) for task in tasks],
         }
         if len(json.dumps(data, separators=(",", ":"), ensure_ascii=False)) <= budget:
             break
@@ -61,18 +61,18 @@ def lines_of(run: FinishedRun) -> list[tuple[str, str]]:
 
 def signal_looks(run: FinishedRun) -> list[dict[str, str]]:
     """Label, colour and marker of every line, as in the figures."""
-    known = {(look.entry.signal, look.entry.parameters): look for look in looks_of(run)}
-    found = []
+    looks = {(look.entry.signal, look.entry.parameters): look for look in looks_of(run)}
+    lines = []
     for signal, parameters in lines_of(run):
-        look = known.get((signal, parameters))
+        look = looks.get((signal, parameters))
         tint, sign = (colour(signal), marker(signal)) if look is None else (look.colour, look.marker)
-        found.append({"label": run.label(signal, parameters), "colour": tint, "marker": sign})
-    return found
+        lines.append({"label": run.label(signal, parameters), "colour": tint, "marker": sign})
+    return lines
 
 
 def dashes(run: FinishedRun, cache: CacheMetadata, protocol: str) -> dict[tuple[str, str], list[int]]:
     """Offset and strokes of every line that is not drawn through: repeated entries, and entries that are one here."""
-    found: dict[tuple[str, str], list[int]] = {}
+    strokes_of: dict[tuple[str, str], list[int]] = {}
     for look in looks_of(run, cache, protocol):
         if look.line in DASHES:
             strokes = DASHES[look.line]
@@ -80,8 +80,8 @@ def dashes(run: FinishedRun, cache: CacheMetadata, protocol: str) -> dict[tuple[
             offset, pattern = look.line
             strokes = [int(offset), *map(int, pattern)]
         if strokes:
-            found[look.entry.signal, look.entry.parameters] = strokes
-    return found
+            strokes_of[look.entry.signal, look.entry.parameters] = strokes
+    return strokes_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,53 +110,53 @@ class Points:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class ExplorerTask:
     """A cache under a protocol: what is said of it, and its curves with what is said of each."""
 
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
     curves: list[tuple[dict[str, Any], Points]]
 
     def data(self, resolution: int) -> dict[str, Any]:
         """What the page reads, with the curves at a resolution."""
-        return {**self.facts, "curves": [facts | points.data(resolution) for facts, points in self.curves]}
+        return {**self.metadata, "curves": [metadata | points.data(resolution) for metadata, points in self.curves]}
 
 
-def places(run: FinishedRun) -> list[Place]:
+def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
     """One per cache and protocol, in the suite's order."""
     numbers = {line: number for number, line in enumerate(lines_of(run))}
     drawn = dict(list(run.curves.groupby(["cache", "protocol"], sort=False)))
     counted = dict(list(run.histograms[run.histograms["kind"] == "exits"].groupby(["cache", "protocol"], sort=False)))
     rates = stored_rates(run)
     named = named_thresholds(run)
-    found = []
+    tasks = []
     for cache in run.caches:
         for protocol in run.protocols:
-            mine = drawn.get((cache.name, protocol))
-            if mine is None:
+            curves = drawn.get((cache.name, protocol))
+            if curves is None:
                 continue
             exits = counted.get((cache.name, protocol))
             lines: list[tuple[dict[str, Any], Points]] = []
             strokes = dashes(run, cache, protocol)
-            for (signal, parameters), curve in mine.groupby(["signal", "parameters"], sort=False):
+            for (signal, parameters), curve in curves.groupby(["signal", "parameters"], sort=False):
                 number = numbers.get((str(signal), str(parameters)))
                 if number is None:
                     continue
-                place = (cache.name, protocol, str(signal), str(parameters))
-                points = points_of(curve, named.get(place, []))
+                curve_key = (cache.name, protocol, str(signal), str(parameters))
+                points = points_of(curve, named.get(curve_key, []))
                 if points is not None:
-                    dash = {"dash": strokes[place[2:]]} if place[2:] in strokes else {}
-                    stored = None if points.exits is not None else readings(place, exits, rates)
+                    dash = {"dash": strokes[curve_key[2:]]} if curve_key[2:] in strokes else {}
+                    stored = None if points.exits is not None else stored_points(curve_key, exits, rates)
                     lines.append(({"signal": number, **dash, **({"readings": stored} if stored else {})}, points))
-            facts = {
-                "label": place_title(run, cache),
+            metadata = {
+                "label": task_with_model(run, cache),
                 "protocol": protocol,
                 "layers": cache.layers,
                 "rows": cache.rows,
                 "score": cache.measure,
                 "final": final_score(run, cache, protocol),
             }
-            found.append(Place(facts, sorted(lines, key=lambda line: line[0]["signal"])))
-    return found
+            tasks.append(ExplorerTask(metadata, sorted(lines, key=lambda line: line[0]["signal"])))
+    return tasks
 
 
 def final_score(run: FinishedRun, cache: CacheMetadata, protocol: str) -> float | None:
@@ -167,12 +167,12 @@ def final_score(run: FinishedRun, cache: CacheMetadata, protocol: str) -> float 
 
 def named_thresholds(run: FinishedRun) -> dict[tuple[str, str, str, str], list[float]]:
     """Thresholds of readings in the results, by cache, protocol, signal and parameters: their points are kept."""
-    found: dict[tuple[str, str, str, str], list[float]] = {}
+    thresholds: dict[tuple[str, str, str, str], list[float]] = {}
     for row in run.rows.values():
         if row.threshold is not None and row.layer is None and row.operating_point.kind in ("speed_up", "loss"):
             key = (row.cache, row.protocol, row.signal, row.parameters)
-            found.setdefault(key, []).append(row.threshold)
-    return found
+            thresholds.setdefault(key, []).append(row.threshold)
+    return thresholds
 
 
 def points_of(curve: pd.DataFrame, named: Sequence[float]) -> Points | None:
@@ -228,12 +228,12 @@ def steps(values: NDArray[Any]) -> list[int | None]:
     [3, 2, None, -1]
     """
     rounded = np.rint(np.asarray(values, dtype=np.float64))
-    known = ~np.isnan(rounded)
-    coded = np.diff(rounded[known], prepend=0).astype(np.int64).tolist()
-    if known.all():
+    present = ~np.isnan(rounded)
+    coded = np.diff(rounded[present], prepend=0).astype(np.int64).tolist()
+    if present.all():
         return list(coded)
     left = iter(coded)
-    return [next(left) if one else None for one in known]
+    return [next(left) if is_present else None for is_present in present]
 
 
 def threshold_text(value: float) -> float | str | None:
@@ -250,41 +250,43 @@ Stored = dict[tuple[str, str, str, str], dict[OperatingPoint, dict[str, float]]]
 
 def stored_rates(run: FinishedRun) -> Stored:
     """Rates over all layers, score and speed-up of every matched reading: by place, reading and column."""
-    own = {cache.name: cache.measure for cache in run.caches}
-    found: Stored = {}
+    score_measures = {cache.name: cache.measure for cache in run.caches}
+    rates: Stored = {}
     for row in run.rows.values():
         if row.layer is not None or row.operating_point.kind != "speed_up" or math.isnan(row.value):
             continue
-        place = (row.cache, row.protocol, row.signal, row.parameters)
+        curve_key = (row.cache, row.protocol, row.signal, row.parameters)
         if row.measure in ("premature_rate", "delayed_rate"):
             column = f"{row.measure.removesuffix('_rate')}_{row.decisions}"
-        elif row.measure in ("speed_up", own.get(row.cache)) and not row.decisions:
+        elif row.measure in ("speed_up", score_measures.get(row.cache)) and not row.decisions:
             column = "speed_up" if row.measure == "speed_up" else "score"
         else:
             continue
-        found.setdefault(place, {}).setdefault(row.operating_point, {})[column] = round(row.value, 4)
-    return found
+        rates.setdefault(curve_key, {}).setdefault(row.operating_point, {})[column] = round(row.value, 4)
+    return rates
 
 
-def readings(place: tuple[str, str, str, str], exits: pd.DataFrame | None, rates: Stored) -> list[dict[str, Any]]:
+def stored_points(
+    curve_key: tuple[str, str, str, str], exits: pd.DataFrame | None, rates: Stored
+) -> list[dict[str, Any]]:
     """Exit counts and rates at the stored matched readings, for curves that have none of their own."""
     if exits is None:
         return []
-    mine = exits[(exits["signal"] == place[2]) & (exits["parameters"] == place[3])]
-    found: list[dict[str, Any]] = []
-    for text, group in mine.groupby("operating_point", sort=False):
+    counts_of_signal = exits[(exits["signal"] == curve_key[2]) & (exits["parameters"] == curve_key[3])]
+    points: list[dict[str, Any]] = []
+    for text, group in counts_of_signal.groupby("operating_point", sort=False):
         point = operating_point(str(text))
         if point.kind != "speed_up":
             continue
-        own = rates.get(place, {}).get(point, {})
+        rates_at_point = rates.get(curve_key, {}).get(point, {})
         counts: Iterable[Any] = group.sort_values("layer")["count"]
-        found.append(
+        points.append(
             {
                 "at": point.number,
-                "exits": [int(one) for one in counts],
-                "rates": [own.get(name) for name in RATES],
-                "speed_up": own.get("speed_up"),
-                "score": own.get("score"),
+                "exits": [int(count) for count in counts],
+                "rates": [rates_at_point.get(name) for name in RATES],
+                "speed_up": rates_at_point.get("speed_up"),
+                "score": rates_at_point.get("score"),
             }
         )
-    return found
+    return points

@@ -15,7 +15,7 @@ from exitbench.reports.page.data_url import data_url
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.numbers import Number
-from exitbench.reports.run_data.provenance import SourceRows, place_title
+from exitbench.reports.run_data.provenance import SourceRows, task_with_model
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.per_task import task_table
 from exitbench.reports.tables.table import TOPICS, Cell, Table
@@ -42,23 +42,23 @@ class ShownTable:
     @property
     def starts(self) -> set[int]:
         """The columns with which a shared heading begins."""
-        found, place = set(), 0
+        columns, column = set(), 0
         for heading, span in self.table.groups:
             if heading or self.table.is_grouped:
-                found.add(place)
-            place += span
-        return found - {0}
+                columns.add(column)
+            column += span
+        return columns - {0}
 
     @property
     def remarks(self) -> list[str]:
         """Why cells are to be read with care, for readers who cannot hover."""
-        found: dict[str, None] = {}
+        remarks: dict[str, None] = {}
         for row in self.table.rows:
             for column, cell in zip(self.table.columns, row.cells, strict=True):
                 if cell.reason and cell.status in ("unmatched", "unreliable"):
                     where = ", ".join(filter(None, (row.cells[0].text, column.group, column.title)))
-                    found[f"{where}: {cell.reason}"] = None
-        return list(found)
+                    remarks[f"{where}: {cell.reason}"] = None
+        return list(remarks)
 
 
 @dataclass(frozen=True)
@@ -128,32 +128,32 @@ class RunView:
     @cached_property
     def tasks(self) -> list[TaskView]:
         """What there is about each task, in the suite's order."""
-        found = []
+        views = []
         for cache, shown in zip(self.run.caches, self.task_tables, strict=True):
-            mine = [figure for figure in self.figures if figure.figure.cache == cache.name]
-            mine.sort(key=lambda one: one.figure.protocol != self.verdict.protocol)
-            title = place_title(self.run, cache)
-            found.append(
+            figures = [figure for figure in self.figures if figure.figure.cache == cache.name]
+            figures.sort(key=lambda figure: figure.figure.protocol != self.verdict.protocol)
+            title = task_with_model(self.run, cache)
+            views.append(
                 TaskView(
                     anchor=f"{self.prefix}{shown.table.name}",
                     title=title,
                     cache=cache,
                     table=shown,
-                    figures=tuple(mine),
+                    figures=tuple(figures),
                 )
             )
-        return found
+        return views
 
     @cached_property
     def figures(self) -> list[ShownFigure]:
         """The figures that have been drawn."""
-        found = []
+        shown = []
         for figure in self.content.figures:
             file = self.run.path / "figures" / f"{figure.name}.svg"
             if file.is_file():
                 address = data_url(file.read_text(encoding="utf-8"))
-                found.append(ShownFigure(f"{self.prefix}figure-{slug(figure.name)}", figure, address))
-        return found
+                shown.append(ShownFigure(f"{self.prefix}figure-{slug(figure.name)}", figure, address))
+        return shown
 
     def shown(self, formatted_table: FormattedTable) -> ShownTable:
         table = formatted_table.table
@@ -165,8 +165,8 @@ def cell_parts(cell: Cell) -> list[str | Number]:
     parts: list[str | Number] = []
     rest = cell.text
     for number in cell.numbers:
-        before, found, rest = rest.partition(number.text)
-        if not found:
+        before, separator, rest = rest.partition(number.text)
+        if not separator:
             raise ValueError(f"cell {cell.text!r} does not show its number {number.text!r}")
         parts += [before, number] if before else [number]
     return [*parts, rest] if rest else parts
@@ -196,12 +196,12 @@ class PageTopic:
 def topics_of(views: Sequence[RunView]) -> list[PageTopic]:
     """The questions that have an answer, in order; several runs stand below one another in each."""
     leading = {view.verdict.protocol for view in views}
-    found = []
+    topics = []
     for key, question in TOPICS.items():
         tables = [table for view in views for table in view.tables if table.table.topic == key]
         drawn = [figure for view in views for figure in view.figures if figure.figure.topic == key]
-        figures = tuple(one for one in drawn if not one.figure.cache)
-        by_task = tuple(one for one in drawn if one.figure.cache)
+        figures = tuple(figure for figure in drawn if not figure.figure.cache)
+        by_task = tuple(figure for figure in drawn if figure.figure.cache)
         first = tuple(table for table in tables if not table.table.protocol or table.table.protocol in leading)
         rest: dict[str, list[ShownTable]] = {}
         for table in tables:
@@ -209,7 +209,7 @@ def topics_of(views: Sequence[RunView]) -> list[PageTopic]:
                 rest.setdefault(table.table.protocol, []).append(table)
         if tables or drawn:
             others = tuple((protocol, tuple(group)) for protocol, group in rest.items())
-            found.append(
+            topics.append(
                 PageTopic(key=key, question=question, tables=first, others=others, figures=figures, by_task=by_task)
             )
-    return found
+    return topics

@@ -29,12 +29,12 @@ class Identical:
 def identical_entries(run: FinishedRun) -> list[Identical]:
     """Groups of two or more entries that agree everywhere, by protocol and cache."""
     entries = {(entry.signal, entry.parameters) for entry in run.entries}
-    found: dict[tuple[str, str], dict[tuple[str, str], list[Any]]] = {}
+    numbers_of: dict[tuple[str, str], dict[tuple[str, str], list[Any]]] = {}
     for row in run.rows.values():
         if (row.signal, row.parameters) in entries and row.cache and is_telling(row):
-            place = found.setdefault((row.protocol, row.cache), {})
+            of_cache = numbers_of.setdefault((row.protocol, row.cache), {})
             value = None if row.status == "undefined" else round(row.value, 9)
-            place.setdefault((row.signal, row.parameters), []).append(
+            of_cache.setdefault((row.signal, row.parameters), []).append(
                 (row.operating_point, row.layer, row.decisions, row.measure, value)
             )
     groups: list[Identical] = []
@@ -42,10 +42,10 @@ def identical_entries(run: FinishedRun) -> list[Identical]:
         for cache in run.caches:
             alike: dict[tuple[Any, ...], list[tuple[str, str]]] = {}
             for entry in run.entries:
-                numbers = found.get((protocol, cache.name), {}).get((entry.signal, entry.parameters))
+                numbers = numbers_of.get((protocol, cache.name), {}).get((entry.signal, entry.parameters))
                 if numbers:
                     alike.setdefault(tuple(sorted(numbers, key=repr)), []).append((entry.signal, entry.parameters))
-            groups += [Identical(cache, protocol, tuple(one)) for one in alike.values() if len(one) > 1]
+            groups += [Identical(cache, protocol, tuple(members)) for members in alike.values() if len(members) > 1]
     return groups
 
 

@@ -24,7 +24,7 @@ def table_name(run: FinishedRun, *parts: str, group: Group | None = None, protoc
     """A file name that no other table of the run has."""
     names = list(parts)
     if group is not None and len(run.groups) > 1:
-        several = [one.model for one in run.groups].count(group.model) > 1
+        several = [other.model for other in run.groups].count(group.model) > 1
         names.append(slug(f"{group.model}-{group.split}" if several else group.model))
     if protocol and len(run.protocols) > 1:
         names.append(protocol)

@@ -31,7 +31,7 @@ def key_of(names: Sequence[str], row: Mapping[str, Any]) -> tuple[Hashable, ...]
     return tuple(key_part(name, row[name]) for name in names)
 
 
-def place_title(run: FinishedRun, cache: CacheMetadata) -> str:
+def task_with_model(run: FinishedRun, cache: CacheMetadata) -> str:
     """A task as a sentence calls it: with its model where the run has several."""
     title = run.task_title(cache)
     return f"{title} with {cache.model}" if len(run.groups) > 1 else title
@@ -72,4 +72,7 @@ class SourceRows:
     @cached_property
     def _positions(self) -> dict[str, dict[tuple[Hashable, ...], int]]:
         results = {tuple(map(key_part, KEY, key)): position for position, key in enumerate(self.run.rows)}
-        return {"results": results, "pairs": {key_of(PAIR_KEY, row): place for place, row in enumerate(self.pairs)}}
+        return {
+            "results": results,
+            "pairs": {key_of(PAIR_KEY, row): position for position, row in enumerate(self.pairs)},
+        }

@@ -38,11 +38,11 @@ def figures(file: str) -> tuple[PublishedFigure, ...]:
     path = PUBLISHED / file
     if not path.is_file():
         return ()
-    found = []
+    figures_read = []
     with path.open(encoding="utf-8", newline="") as lines:
         for line, row in enumerate(csv.DictReader(lines), start=2):
             speed = row.get("speedup") or row.get("mean_speedup")
-            found.append(
+            figures_read.append(
                 PublishedFigure(
                     file=file,
                     line=line,
@@ -54,7 +54,7 @@ def figures(file: str) -> tuple[PublishedFigure, ...]:
                     metric=row.get("metric", ""),
                 )
             )
-    return tuple(found)
+    return tuple(figures_read)
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ def number_cell(row: Row | None, digits: int | None = None, suffix: str = "") ->
     """One number, such as a rate."""
     if row is None or not has_value(row):
         return undefined_cell(row)
-    one = result_number(row, digits)
-    return cell_of(row, one.text + suffix, (one,))
+    value = result_number(row, digits)
+    return cell_of(row, value.text + suffix, (value,))
 
 
 def ratio(row: Row | None) -> Cell:
@@ -75,14 +75,14 @@ def score_at_speed(score: Row | None, speed: Row | None, exact: Row | None = Non
     """The paper's form ``score (speed-up×)``; beside an unmatched reading the value at ``exactly`` that speed-up."""
     if score is None or not has_value(score):
         return undefined_cell(score)
-    one = result_number(score)
-    numbers, text = [one], one.text
+    shown_score = result_number(score)
+    numbers, text = [shown_score], shown_score.text
     if speed is not None and has_value(speed):
         two = result_number(speed, digits=2)
         numbers.append(two)
         text += f" ({two.text}×)"
     if exact is not None and has_value(exact):
-        three = result_number(exact, digits=max(0, one.text[::-1].find(".")))
+        three = result_number(exact, digits=max(0, shown_score.text[::-1].find(".")))
         numbers.append(three)
         text += f"; {three.text} at {exactly}"
     return cell_of(score, text, tuple(numbers))
@@ -92,13 +92,13 @@ def dis_cell(dis: Row | None, tied: Row | None) -> Cell:
     """A DIS, with the share of tied pairs beside it where it matters."""
     if dis is None or not has_value(dis):
         return undefined_cell(dis)
-    one = result_number(dis)
+    shown_dis = result_number(dis)
     if tied is None or not has_value(tied) or tied.value == 0:
-        return cell_of(dis, one.text, (one,))
+        return cell_of(dis, shown_dis.text, (shown_dis,))
     share = result_number(tied, digits=0 if tied.value >= PERCENT_TIED else 2)
     if tied.value < PERCENT_TIED:
-        return cell_of(dis, one.text, (one,), f"{share.text}% of pairs tied")
-    return cell_of(dis, f"{one.text} ({share.text}% tied)", (one, share))
+        return cell_of(dis, shown_dis.text, (shown_dis,), f"{share.text}% of pairs tied")
+    return cell_of(dis, f"{shown_dis.text} ({share.text}% tied)", (shown_dis, share))
 
 
 def pair_cell(pair: dict[str, Any], key: tuple[Any, ...], sign: int) -> Cell:
@@ -107,11 +107,15 @@ def pair_cell(pair: dict[str, Any], key: tuple[Any, ...], sign: int) -> Cell:
     if math.isnan(difference):
         return Cell("–", status=pair["status"], reason=pair["reason"])
     low, high = sorted((sign * float(pair["low"]), sign * float(pair["high"])))
-    one = number(sign * difference, low, high, source="pairs", key=key, column="difference")
+    shown_difference = number(sign * difference, low, high, source="pairs", key=key, column="difference")
     two = Number(adjusted, p_text(adjusted), source="pairs", key=key, column="p_adjusted")
-    signed = one.text if one.text.startswith("-") or not one.text.strip("0.") else f"+{one.text}"
+    signed = (
+        shown_difference.text
+        if shown_difference.text.startswith("-") or not shown_difference.text.strip("0.")
+        else f"+{shown_difference.text}"
+    )
     p = f"p {two.text}" if two.text.startswith("<") else f"p={two.text}"
-    numbers = (one, two) if not math.isnan(adjusted) else (one,)
+    numbers = (shown_difference, two) if not math.isnan(adjusted) else (shown_difference,)
     won = adjusted < SIGNIFICANCE and sign * difference > 0
     notes = (f"unadjusted p {p_text(float(pair['p_value']))}", f"{int(pair['n'])} samples")
     reason = "" if pair["status"] == "ok" else pair["reason"]

@@ -37,8 +37,8 @@ def count_cell(count: int | None, key: Key, column: str) -> Cell:
     """A number of operations or parameters."""
     if count is None:
         return missing("no derivation is known")
-    one = Number(float(count), count_text(count), source="cost", key=key, column=column)
-    return Cell(one.text, (one,), status="ok", notes=(f"{count}",))
+    shown_count = Number(float(count), count_text(count), source="cost", key=key, column=column)
+    return Cell(shown_count.text, (shown_count,), status="ok", notes=(f"{count}",))
 
 
 def printed_cell(text: str) -> Cell:
@@ -49,15 +49,15 @@ def printed_cell(text: str) -> Cell:
 def operations_table(cost: Cost) -> Table:
     """Operations of each module by both conventions, the published figures beside."""
     rows = []
-    for number_, one in enumerate(cost.operations):
+    for number_, operation in enumerate(cost.operations):
         key = ("operations", number_)
         cells = (
-            label(one.module),
-            label(str(one.classes)),
-            label(one.per),
-            count_cell(one.published_convention, key, "published_convention"),
-            count_cell(one.with_attention, key, "with_attention"),
-            printed_cell(one.published),
+            label(operation.module),
+            label(str(operation.classes)),
+            label(operation.per),
+            count_cell(operation.published_convention, key, "published_convention"),
+            count_cell(operation.with_attention, key, "with_attention"),
+            printed_cell(operation.published),
         )
         rows.append(TableRow(cells=cells, kind="other"))
     columns = (
@@ -82,12 +82,12 @@ def operations_table(cost: Cost) -> Table:
 def parameters_table(cost: Cost) -> Table:
     """Parameters of each part of the network, the published figures beside."""
     rows = []
-    for number_, one in enumerate(cost.parameters):
+    for number_, part in enumerate(cost.parameters):
         cells = (
-            label(one.part),
-            label(str(one.classes)),
-            count_cell(one.parameters, ("parameters", number_), "parameters"),
-            printed_cell(one.published),
+            label(part.part),
+            label(str(part.classes)),
+            count_cell(part.parameters, ("parameters", number_), "parameters"),
+            printed_cell(part.published),
         )
         rows.append(TableRow(cells=cells, kind="other"))
     columns = (
@@ -110,9 +110,9 @@ def timing_table(cost: Cost) -> Table:
     """Measured times with exits that nothing reaches: what asking the signal costs."""
     assert cost.timing is not None
     rows = []
-    for number_, one in enumerate(cost.timing.rows):
+    for number_, timed in enumerate(cost.timing.rows):
         key = ("timing", number_)
-        rows.append(TableRow(cells=(label(one.title), *timed_cells(one, key)), kind="signal", signal=one.signal))
+        rows.append(TableRow(cells=(label(timed.title), *timed_cells(timed, key)), kind="signal", signal=timed.signal))
     setting = ", ".join(f"{name} {value}" for name, value in cost.timing.setting.items())
     columns = (
         TableColumn("Signal"),
@@ -131,11 +131,16 @@ def timing_table(cost: Cost) -> Table:
     )
 
 
-def timed_cells(one: TimedSignal, key: Key) -> list[Cell]:
+def timed_cells(timed: TimedSignal, key: Key) -> list[Cell]:
     """Seconds and overhead of one contender, with intervals, and the published overhead."""
     time = number(
-        1000 * one.seconds, 1000 * one.seconds_low, 1000 * one.seconds_high, source="cost", key=key, column="seconds"
+        1000 * timed.seconds,
+        1000 * timed.seconds_low,
+        1000 * timed.seconds_high,
+        source="cost",
+        key=key,
+        column="seconds",
     )
-    over = number(one.overhead, one.overhead_low, one.overhead_high, source="cost", key=key, column="overhead")
-    paper = "" if one.published_overhead is None else fixed(one.published_overhead, 1)
+    over = number(timed.overhead, timed.overhead_low, timed.overhead_high, source="cost", key=key, column="overhead")
+    paper = "" if timed.published_overhead is None else fixed(timed.published_overhead, 1)
     return [Cell(time.text, (time,), status="ok"), Cell(over.text, (over,), status="ok"), printed_cell(paper)]

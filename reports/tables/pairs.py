@@ -26,22 +26,22 @@ def pairs_by_question(
     run: FinishedRun, group: Group, protocol: str
 ) -> dict[tuple[str, OperatingPoint, int | None, str, str], list[Pair]]:
     """The pairs of a group: (cache, operating point, layer, decisions, measure) to rows."""
-    found: dict[tuple[str, OperatingPoint, int | None, str, str], list[Pair]] = {}
+    by_question: dict[tuple[str, OperatingPoint, int | None, str, str], list[Pair]] = {}
     for pair in run.pair_rows:
         if (pair["model"], pair["split"], pair["protocol"]) == (group.model, group.split, protocol):
             question = (pair["cache"], pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"])
-            found.setdefault(question, []).append(pair)
-    return found
+            by_question.setdefault(question, []).append(pair)
+    return by_question
 
 
 def both_ways(pairs: list[Pair]) -> dict[tuple[Name, Name], tuple[Pair, int]]:
     """(row, column) to the pair and its sign, for either order of the two."""
-    found = {}
+    by_names = {}
     for pair in pairs:
         first, second = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
-        found[first, second] = pair, 1
-        found[second, first] = pair, -1
-    return found
+        by_names[first, second] = pair, 1
+        by_names[second, first] = pair, -1
+    return by_names
 
 
 def names_in(run: FinishedRun, pairs: list[Pair]) -> list[Name]:
@@ -61,7 +61,7 @@ def wins_of(run: FinishedRun, group: Group, protocol: str) -> list[Table]:
     at = at_speed_up(float(run.suite["primary_speed_up"]))
     score = [(cache.name, at, None, "", cache.measure) for cache in group.caches]
     dis = [(cache.name, NOWHERE, layer, "", "dis") for cache in group.caches for layer in cache.table_layers]
-    found = []
+    tables = []
     for name, what, questions in (("score", f"task score near {at.short}", score), ("dis", "DIS", dis)):
         pairs = [pair for question in questions for pair in by_question.get(question, [])]
         names = names_in(run, pairs)
@@ -71,7 +71,7 @@ def wins_of(run: FinishedRun, group: Group, protocol: str) -> list[Table]:
         for first in names:
             cells = [wins_cell(pairs, first, second) for second in names]
             rows.append(TableRow((label(run.label(*first)), *cells), signal=first[0]))
-        columns = [TableColumn(title=run.label(*one), group="against", measure="wins") for one in names]
+        columns = [TableColumn(title=run.label(*second), group="against", measure="wins") for second in names]
         counted = "tasks" if name == "score" else "tasks and layers"
         table = Table(
             name=table_name(run, f"wins-{name}", group=group, protocol=protocol),
@@ -88,8 +88,8 @@ def wins_of(run: FinishedRun, group: Group, protocol: str) -> list[Table]:
             protocol=protocol,
             model=group.model,
         )
-        found.append(finished(run, table, group))
-    return found
+        tables.append(finished(run, table, group))
+    return tables
 
 
 def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
@@ -127,15 +127,17 @@ def difference_tables(run: FinishedRun) -> list[Table]:
     return tables
 
 
-def difference_table(run: FinishedRun, group: Group, protocol: str, place: tuple[str, str], pairs: list[Pair]) -> Table:
+def difference_table(
+    run: FinishedRun, group: Group, protocol: str, column: tuple[str, str], pairs: list[Pair]
+) -> Table:
     """All paired differences of one column of the main table: row less column."""
-    names, known = names_in(run, pairs), both_ways(pairs)
-    cache, title = place
+    names, by_names = names_in(run, pairs), both_ways(pairs)
+    cache, title = column
     rows = []
     for first in names:
         cells = [label(run.label(*first))]
         for second in names:
-            pair, sign = known.get((first, second), ({}, 1))
+            pair, sign = by_names.get((first, second), ({}, 1))
             cells.append(pair_cell(pair, pair_key(pair), sign) if pair else Cell("·"))
         rows.append(TableRow(tuple(cells), signal=first[0]))
     speed = f"{float(run.suite['primary_speed_up']):g}×"

@@ -9,7 +9,7 @@ from exitbench.reports.tables.cells import dis_cell
 from exitbench.reports.tables.ranking import layer_columns, task_layers
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import finished, where
-from exitbench.reports.tables.task_scores import readings, score_columns
+from exitbench.reports.tables.task_scores import score_cells, score_columns
 
 
 def parameter_tables(run: FinishedRun) -> list[Table]:
@@ -25,7 +25,7 @@ def parameter_tables(run: FinishedRun) -> list[Table]:
 
 def grid_name(run: FinishedRun, entry: RunEntry) -> str:
     """The part of a file name that says which grid a table is of."""
-    several = [one.signal for one in run.entries if one.is_grid].count(entry.signal) > 1
+    several = [other.signal for other in run.entries if other.is_grid].count(entry.signal) > 1
     return f"parameters-{slug(entry.text if several else entry.signal)}"
 
 
@@ -59,7 +59,9 @@ def grid_scores(run: FinishedRun, entry: RunEntry, group: Group, protocol: str) 
     """Score near the primary speed-up for each value of a grid."""
     speed = float(run.suite["primary_speed_up"])
     at = at_speed_up(speed)
-    cells = {one: readings(run, group, protocol, entry.signal, one, at) for one in (*entry.values, entry.parameters)}
+    cells = {
+        value: score_cells(run, group, protocol, entry.signal, value, at) for value in (*entry.values, entry.parameters)
+    }
     rows = grid_rows(run, entry, cells)
     name = run.label(entry.signal, entry.parameters)
     table = Table(
@@ -79,14 +81,14 @@ def grid_scores(run: FinishedRun, entry: RunEntry, group: Group, protocol: str) 
 def grid_dis(run: FinishedRun, entry: RunEntry, group: Group, protocol: str) -> Table:
     """DIS at the suite's layers for each value of a grid."""
     cells = {
-        one: [
+        value: [
             dis_cell(
-                run.row(cache, protocol, entry.signal, one, "dis", NOWHERE, layer),
-                run.row(cache, protocol, entry.signal, one, "tied_share", NOWHERE, layer),
+                run.row(cache, protocol, entry.signal, value, "dis", NOWHERE, layer),
+                run.row(cache, protocol, entry.signal, value, "tied_share", NOWHERE, layer),
             )
             for cache, layer in task_layers(group)
         ]
-        for one in (*entry.values, entry.parameters)
+        for value in (*entry.values, entry.parameters)
     }
     rows = grid_rows(run, entry, cells)
     name = run.label(entry.signal, entry.parameters)

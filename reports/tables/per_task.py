@@ -5,11 +5,11 @@ from __future__ import annotations
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up, within_loss
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
 from exitbench.reports.run_data.names import slug
-from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.tables.cells import dis_cell, number_cell, ratio
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished
-from exitbench.reports.tables.task_scores import reading
+from exitbench.reports.tables.task_scores import score_cell
 
 
 def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
@@ -53,12 +53,12 @@ def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
         largest = [
             ratio(run.row(cache, protocol, signal, parameters, "max_speed_up", within_loss(loss))) for loss in losses
         ]
-        return [reading(run, cache, protocol, signal, parameters, at_speed_up(primary)), *ranks, *rates, *largest]
+        return [score_cell(run, cache, protocol, signal, parameters, at_speed_up(primary)), *ranks, *rates, *largest]
 
     rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
     table = Table(
         name=f"task-{slug(cache.name)}",
-        title=f"{place_title(run, cache)}, {protocol}",
+        title=f"{task_with_model(run, cache)}, {protocol}",
         question="What does each signal do on this task?",
         topic="tasks",
         columns=tuple(columns),

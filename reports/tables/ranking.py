@@ -70,7 +70,7 @@ def dis_table(run: FinishedRun, group: Group, protocol: str) -> Table:
 
 def published_dis_rows(run: FinishedRun, group: Group) -> list[TableRow]:
     """The paper's DIS of this run's signals, at the same layers of a network of the same depth."""
-    found = []
+    rows = []
     for title in dict.fromkeys(entry.title for entry in run.entries if entry.signal not in BOUNDS):
         figures = [
             published.published_dis(title, run.task_title(cache), layer) if cache.layers == 12 else None
@@ -78,10 +78,8 @@ def published_dis_rows(run: FinishedRun, group: Group) -> list[TableRow]:
         ]
         if any(figures):
             cells = [Cell("–", status="published") if figure is None else published_cell(figure) for figure in figures]
-            found.append(
-                TableRow(cells=(label(f"{title} ({published.WHAT[published.DIS]})"), *cells), kind="published")
-            )
-    return found
+            rows.append(TableRow(cells=(label(f"{title} ({published.WHAT[published.DIS]})"), *cells), kind="published"))
+    return rows
 
 
 def aurc_tables(run: FinishedRun) -> list[Table]:

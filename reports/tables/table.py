@@ -123,13 +123,13 @@ class Table:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """The shared headings with the number of columns below each, in order; all empty without any."""
-        found: list[tuple[str, int]] = []
+        headings: list[tuple[str, int]] = []
         for column in self.columns:
-            if found and found[-1][0] == column.group and column.group:
-                found[-1] = (column.group, found[-1][1] + 1)
+            if headings and headings[-1][0] == column.group and column.group:
+                headings[-1] = (column.group, headings[-1][1] + 1)
             else:
-                found.append((column.group, 1))
-        return found
+                headings.append((column.group, 1))
+        return headings
 
     @property
     def is_grouped(self) -> bool:

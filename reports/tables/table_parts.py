@@ -33,10 +33,10 @@ def entry_rows(run: FinishedRun, cells: CellOf) -> list[TableRow]:
 
 def bound_rows(run: FinishedRun, bounds: Iterable[str], cells: CellOf) -> list[TableRow]:
     """Rows of bounds, without those the run has nothing of."""
-    found = [
+    rows = [
         TableRow(cells=(label(run.label(bound)), *cells(bound, "")), kind="bound", signal=bound) for bound in bounds
     ]
-    return [row for row in found if any(cell.numbers for cell in row.cells)]
+    return [row for row in rows if any(cell.numbers for cell in row.cells)]
 
 
 def where(run: FinishedRun, group: Group, protocol: str) -> str:
@@ -46,12 +46,12 @@ def where(run: FinishedRun, group: Group, protocol: str) -> str:
 
 def finished(run: FinishedRun, table: Table, group: Group | None = None) -> Table:
     """The table with the notes its cells need behind its own."""
-    mine = [
+    identical = [
         twins
         for twins in run.identical
         if group is not None and twins.protocol == table.protocol and twins.cache in group.caches
     ]
-    return replace(table, notes=notes_of(table.rows, mine, run, *table.notes))
+    return replace(table, notes=notes_of(table.rows, identical, run, *table.notes))
 
 
 def notes_of(rows: Sequence[TableRow], identical: Iterable[Identical], run: FinishedRun, *more: str) -> tuple[str, ...]:

@@ -30,44 +30,44 @@ def score_columns(run: FinishedRun, group: Group) -> list[TableColumn]:
     return columns
 
 
-def reading(
+def score_cell(
     run: FinishedRun, cache: CacheMetadata, protocol: str, signal: str, parameters: str, point: OperatingPoint
 ) -> Cell:
     """Score and speed-up of one signal at one reading of one cache; a bound without readings at its own."""
-    wanted = READ_AT.get(signal, point)
+    stored_point = READ_AT.get(signal, point)
     measure = cache.measure
-    score = run.row(cache, protocol, signal, parameters, measure, wanted)
-    speed = run.row(cache, protocol, signal, parameters, "speed_up", wanted)
-    exact = run.row(cache, protocol, signal, parameters, measure, wanted, None, "randomised")
+    score = run.row(cache, protocol, signal, parameters, measure, stored_point)
+    speed = run.row(cache, protocol, signal, parameters, "speed_up", stored_point)
+    exact = run.row(cache, protocol, signal, parameters, measure, stored_point, None, "randomised")
     return score_at_speed(score, speed, exact, f"{point.number:g}×")
 
 
-def readings(
+def score_cells(
     run: FinishedRun, group: Group, protocol: str, signal: str, parameters: str, point: OperatingPoint
 ) -> list[Cell]:
     """The cells of one row near one speed-up, the average of several tasks last."""
-    found = [reading(run, cache, protocol, signal, parameters, point) for cache in group.caches]
+    cells = [score_cell(run, cache, protocol, signal, parameters, point) for cache in group.caches]
     if len(group.caches) > 1:
-        wanted = READ_AT.get(signal, point)
-        score = run.average_row(group, protocol, signal, parameters, group.average_measure, wanted)
-        speed = run.average_row(group, protocol, signal, parameters, "speed_up", wanted)
-        found.append(score_at_speed(score, speed))
-    return found
+        stored_point = READ_AT.get(signal, point)
+        score = run.average_row(group, protocol, signal, parameters, group.average_measure, stored_point)
+        speed = run.average_row(group, protocol, signal, parameters, "speed_up", stored_point)
+        cells.append(score_at_speed(score, speed))
+    return cells
 
 
 def published_score_rows(run: FinishedRun, group: Group) -> list[TableRow]:
     """The paper's main table for the signals of this run, and its network without exits."""
     file = published.score_file(group.model)
     titles = list(dict.fromkeys(entry.title for entry in run.entries if entry.signal not in BOUNDS))
-    found = []
+    rows = []
     for method in (*titles, published.backbone_of(file)):
         figures = [published.published_score(file, method, run.task_title(cache)) for cache in group.caches]
         if any(figures):
             cells = [Cell("–", status="published") if figure is None else published_cell(figure) for figure in figures]
             if len(group.caches) > 1:
                 cells.append(Cell("–", status="published", notes=("not in the published data",)))
-            found.append(TableRow(cells=(label(f"{method} ({published.WHAT[file]})"), *cells), kind="published"))
-    return found
+            rows.append(TableRow(cells=(label(f"{method} ({published.WHAT[file]})"), *cells), kind="published"))
+    return rows
 
 
 def score_tables(run: FinishedRun) -> list[Table]:
@@ -81,7 +81,7 @@ def score_table(run: FinishedRun, group: Group, protocol: str, speed: float) -> 
     """Score near one speed-up; at the primary one with the published rows beside it, where those are for about 2x."""
 
     def cells(signal: str, parameters: str) -> list[Cell]:
-        return readings(run, group, protocol, signal, parameters, at_speed_up(speed))
+        return score_cells(run, group, protocol, signal, parameters, at_speed_up(speed))
 
     rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
     notes = [f"Cells: score (speed-up). Protocol: {protocol}."]
@@ -115,14 +115,14 @@ def loss_table(run: FinishedRun, group: Group, protocol: str) -> Table:
     several = len(group.caches) > 1
 
     def cells(signal: str, parameters: str) -> list[Cell]:
-        found = []
+        row_cells = []
         for point in map(within_loss, losses):
-            found += [
+            row_cells += [
                 ratio(run.row(cache, protocol, signal, parameters, "max_speed_up", point)) for cache in group.caches
             ]
             if several:
-                found.append(ratio(run.average_row(group, protocol, signal, parameters, "max_speed_up", point)))
-        return found
+                row_cells.append(ratio(run.average_row(group, protocol, signal, parameters, "max_speed_up", point)))
+        return row_cells
 
     columns = [TableColumn("Signal")]
     for loss in losses:
@@ -183,7 +183,7 @@ def backbone_table(run: FinishedRun, chosen: list[tuple[Group, CacheMetadata]], 
     speed = float(run.suite["primary_speed_up"])
 
     def cells(signal: str, parameters: str) -> list[Cell]:
-        return [reading(run, cache, protocol, signal, parameters, at_speed_up(speed)) for _, cache in chosen]
+        return [score_cell(run, cache, protocol, signal, parameters, at_speed_up(speed)) for _, cache in chosen]
 
     columns = [
         TableColumn(

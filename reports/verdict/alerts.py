@@ -11,7 +11,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.run_data.provenance import place_title
+from exitbench.reports.run_data.provenance import task_with_model
 
 Severity = Literal["error", "caution", "note"]
 FEW_ROWS = 300
@@ -34,7 +34,7 @@ class Alert:
 def alerts_of(run: FinishedRun) -> list[Alert]:
     """All alerts of a run, the gravest first."""
     shown = shown_rows(run)
-    found = [
+    alerts = [
         *failed_units(run.record),
         *missing_cells(run),
         *few_samples(run),
@@ -47,20 +47,20 @@ def alerts_of(run: FinishedRun) -> list[Alert]:
         *run_notes(run.record),
     ]
     order = {"error": 0, "caution": 1, "note": 2}
-    return sorted(found, key=lambda alert: order[alert.severity])
+    return sorted(alerts, key=lambda alert: order[alert.severity])
 
 
 def shown_rows(run: FinishedRun) -> list[Row]:
     """The rows of compared entries that the tables show: readings, and measures at the suite's layers."""
     entries = {(entry.signal, entry.parameters) for entry in run.entries}
     layers = {cache.name: cache.table_layers for cache in run.caches}
-    found = []
+    rows = []
     for row in run.rows.values():
         if not row.cache or (row.signal, row.parameters) not in entries or row.operating_point.kind == "tau":
             continue
         if row.layer is None or (row.operating_point == NOWHERE and row.layer in layers[row.cache]):
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def failed_units(record: Mapping[str, object]) -> list[Alert]:
@@ -87,7 +87,7 @@ def missing_cells(run: FinishedRun) -> list[Alert]:
             for entry in run.entries:
                 if (entry.signal, entry.parameters) not in present.get((cache.name, protocol), set()):
                     label = run.label(entry.signal, entry.parameters)
-                    gaps.setdefault(label, []).append(f"{place_title(run, cache)} ({protocol})")
+                    gaps.setdefault(label, []).append(f"{task_with_model(run, cache)} ({protocol})")
     if not gaps:
         return []
     places = tuple(f"{label}: {first_few(where)}" for label, where in gaps.items())
@@ -108,7 +108,7 @@ def few_samples(run: FinishedRun) -> list[Alert]:
     small = [cache for cache in run.caches if cache.rows < FEW_ROWS]
     if not small:
         return []
-    places = tuple(f"{place_title(run, cache)}: {plural(cache.rows, 'row')}" for cache in small)
+    places = tuple(f"{task_with_model(run, cache)}: {plural(cache.rows, 'row')}" for cache in small)
     head = f"Few samples on {plural(len(small), 'task')}"
     meaning = f"Below {FEW_ROWS} rows, intervals are wide and little can be claimed."
     return [Alert(severity="caution", kind="few-samples", headline=head, meaning=meaning, places=places)]
@@ -116,40 +116,42 @@ def few_samples(run: FinishedRun) -> list[Alert]:
 
 def unreliable_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     """Numbers whose interval cannot be trusted."""
-    found = [row for row in shown if row.status == "unreliable"]
+    unreliable = [row for row in shown if row.status == "unreliable"]
     meaning = "Too few right or too few wrong predictions, or no spread at all: shown, but the interval means little."
-    return grouped("caution", "unreliable", "{} with an unreliable interval", meaning, found, run, measure_and_layer)
+    return grouped(
+        "caution", "unreliable", "{} with an unreliable interval", meaning, unreliable, run, measure_and_layer
+    )
 
 
 def unmatched_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     """One alert for all readings that are too far from the wanted speed-up."""
-    found = [row for row in shown if row.status == "unmatched" and row.measure == "speed_up" and not row.decisions]
+    unmatched = [row for row in shown if row.status == "unmatched" and row.measure == "speed_up" and not row.decisions]
     meaning = (
         "No operating point lies within 2 % of the wanted speed-up. Such a cell takes no part in best, tests and "
         "averages; where the signal reaches both sides, the value at exactly that speed-up stands beside it."
     )
-    return grouped("caution", "unmatched", "{} not matched in speed-up", meaning, found, run, layer_or_point, "reading")
+    return grouped(
+        "caution", "unmatched", "{} not matched in speed-up", meaning, unmatched, run, layer_or_point, "reading"
+    )
 
 
 def undefined_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     """Cells without a number, where there is nothing to measure."""
-    found = [row for row in shown if row.status == "undefined" and row.measure in ("dis", "accuracy", "f1")]
+    undefined = [row for row in shown if row.status == "undefined" and row.measure in ("dis", "accuracy", "f1")]
     meaning = "There is nothing to measure in these cells, such as a first layer that has no score yet."
-    return grouped("note", "undefined", "{} undefined", meaning, found, run, layer_or_point)
+    return grouped("note", "undefined", "{} undefined", meaning, undefined, run, layer_or_point)
 
 
 def tie_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     """Rankings with many equal scores."""
-    found = [
+    tied = [
         row for row in shown if row.measure == "tied_share" and not math.isnan(row.value) and row.value >= TIED_PERCENT
     ]
     meaning = (
         f"At least {TIED_PERCENT:g} % of the pairs behind a DIS are tied and count one half each: "
         "part of that ranking is random."
     )
-    return grouped(
-        "note", "ties", "{} with many ties", meaning, found, run, lambda row: f"layer {row.layer}", "ranking"
-    )
+    return grouped("note", "ties", "{} with many ties", meaning, tied, run, lambda row: f"layer {row.layer}", "ranking")
 
 
 def identical_alerts(run: FinishedRun) -> list[Alert]:
@@ -159,7 +161,7 @@ def identical_alerts(run: FinishedRun) -> list[Alert]:
     groups: dict[str, list[str]] = {}
     for twin in run.identical:
         members = ", ".join(run.label(*member) for member in twin.members)
-        groups.setdefault(members, []).append(f"{place_title(run, twin.cache)} ({twin.protocol})")
+        groups.setdefault(members, []).append(f"{task_with_model(run, twin.cache)} ({twin.protocol})")
     places = tuple(f"{members}: {first_few(where)}" for members, where in groups.items())
     meaning = (
         "With two classes, entropy, normalised entropy and the largest probability all follow the difference of the "
@@ -215,16 +217,16 @@ def grouped(
     kind: str,
     headline: str,
     meaning: str,
-    found: Iterable[Row],
+    rows: Iterable[Row],
     run: FinishedRun,
     where: Callable[[Row], str],
     noun: str = "cell",
 ) -> list[Alert]:
     """One alert for many cells: a line per signal, the tasks with their places in it, protocols together."""
-    titles = {cache.name: place_title(run, cache) for cache in run.caches}
+    titles = {cache.name: task_with_model(run, cache) for cache in run.caches}
     lines: dict[str, dict[str, dict[str, None]]] = {}
     cells = 0
-    for row in found:
+    for row in rows:
         if row.signal in BOUNDS:
             continue
         cells += 1

@@ -11,7 +11,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint
 from exitbench.benchmarks.results.schema import PAIR_KEY, Row
 from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
 from exitbench.reports.run_data.numbers import Number, number, p_text
-from exitbench.reports.run_data.provenance import Pair, SourceRows, key_of, place_title
+from exitbench.reports.run_data.provenance import Pair, SourceRows, key_of, task_with_model
 from exitbench.reports.tables.cells import result_number
 
 Question = tuple[str, str, str, str, OperatingPoint, int | None, str, str]
@@ -36,7 +36,7 @@ class ColumnStanding:
     ``shared`` are other entries with the very same best value, ``level`` those that are lower but not clearly so.
     """
 
-    place: str
+    task: str
     question: Question
     best: str
     signal: str
@@ -64,7 +64,9 @@ class ColumnStanding:
 
 def leading_protocol(protocols: Sequence[str]) -> str:
     """The protocol that a verdict is read under: the most cautious one that was run."""
-    return next((one for one in PROTOCOLS if one in protocols), protocols[0] if protocols else PROTOCOLS[-1])
+    return next(
+        (protocol for protocol in PROTOCOLS if protocol in protocols), protocols[0] if protocols else PROTOCOLS[-1]
+    )
 
 
 class Standings:
@@ -97,7 +99,7 @@ class Standings:
         worse.sort(key=lambda row: row.value, reverse=best.measure not in LOWER_IS_BETTER)
         pace = self.run.rows.get(best._replace(measure="speed_up").key)
         return ColumnStanding(
-            place=self.place(question),
+            task=self.task_of(question),
             question=question,
             best=self.label(best),
             signal=best.signal,
@@ -109,9 +111,9 @@ class Standings:
             shared=tuple(self.label(row) for row in shared),
         )
 
-    def place(self, question: Question) -> str:
-        cache = next((one for one in self.run.caches if one.name == question[0]), None)
-        return f"average of {question[1]}" if cache is None else place_title(self.run, cache)
+    def task_of(self, question: Question) -> str:
+        cache = next((cache for cache in self.run.caches if cache.name == question[0]), None)
+        return f"average of {question[1]}" if cache is None else task_with_model(self.run, cache)
 
     def label(self, row: Row) -> str:
         return self.run.label(row.signal, row.parameters)
@@ -135,24 +137,24 @@ class Standings:
     def at_speed_up(self, speed_up: float, protocol: str) -> list[ColumnStanding]:
         """Task score at a matched speed-up: averages first, then one standing per cache."""
         at = at_speed_up(speed_up)
-        wanted: list[Question] = [
+        questions: list[Question] = [
             ("", group.model, group.split, protocol, at, None, "", group.average_measure) for group in self.run.groups
         ]
-        wanted += [
+        questions += [
             (cache.name, cache.model, cache.split, protocol, at, None, "", cache.measure) for cache in self.run.caches
         ]
-        found = (self.standing(one) for one in wanted)
-        return [one for one in found if one is not None]
+        standings = (self.standing(question) for question in questions)
+        return [standing for standing in standings if standing is not None]
 
     def at_layers(self, protocol: str) -> list[ColumnStanding]:
         """DIS at the suite's layers of every cache."""
-        wanted: list[Question] = [
+        questions: list[Question] = [
             (cache.name, cache.model, cache.split, protocol, NOWHERE, layer, "", "dis")
             for cache in self.run.caches
             for layer in cache.table_layers
         ]
-        found = (self.standing(one) for one in wanted)
-        return [one for one in found if one is not None]
+        standings = (self.standing(question) for question in questions)
+        return [standing for standing in standings if standing is not None]
 
 
 def question_of(row: Row) -> Question:

@@ -43,9 +43,7 @@ def lead_sentence(standings: Sequence[ColumnStanding], speed_up: float, protocol
         return (f"No reading near {speed_up:g}× could be compared under the {protocol} protocol.",)
     first = standings[0]
     average = not first.cache
-    where = (
-        f"averaged over the tasks of {short_name(first.question[1])}" if average else f"on {short_name(first.place)}"
-    )
+    where = f"averaged over the tasks of {short_name(first.question[1])}" if average else f"on {short_name(first.task)}"
     if first.compared < 2:
         head: Sentence = (
             f"Near {speed_up:g}×, {where}, {short_name(first.best)} scores ",
@@ -112,10 +110,10 @@ def winners_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     if len(tasks) < 2:
         return ()
     alone = [task for task in tasks if task.alone]
-    others = [short_name(task.place) for task in tasks if not task.alone]
+    others = [short_name(task.task) for task in tasks if not task.alone]
     if not alone:
         return (f"Task by task, no single winner can be claimed on any of the {len(tasks)} tasks.",)
-    winners = listed([f"{short_name(standing.best)} on {short_name(standing.place)}" for standing in alone])
+    winners = listed([f"{short_name(standing.best)} on {short_name(standing.task)}" for standing in alone])
     if not others:
         return (f"Task by task, one signal is clearly ahead on all {len(tasks)} tasks: {winners}.",)
     return (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browsing import FLAGS, found, wait
+from tests.support.browsing import FLAGS, program, wait
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +18,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
 
-    chromium = found("CHROMIUM", "chromium", "chromium-browser", "google-chrome")
-    chromedriver = found("CHROMEDRIVER", "chromedriver")
+    chromium = program("CHROMIUM", "chromium", "chromium-browser", "google-chrome")
+    chromedriver = program("CHROMEDRIVER", "chromedriver")
     if chromium is None or chromedriver is None:
         pytest.skip("needs Chromium and chromedriver: set CHROMIUM and CHROMEDRIVER, or put both on the path")
     options = Options()

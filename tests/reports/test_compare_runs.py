@@ -69,11 +69,11 @@ def test_a_value_read_from_samples_equals_the_one_in_the_results(
     results = pd.read_parquet(paths[0] / "results.parquet")
     for pair in comparison.paired:
         if pair.signal_a == "deebert":
-            mine = results[
+            stored = results[
                 (results["signal"] == "deebert") & (results["operating_point"] == pair.point.text)
             ].set_index("measure")["value"]
-            assert mine["accuracy"] == pytest.approx(pair.accuracy_a)
-            assert mine["speed_up"] == pytest.approx(pair.speed_up_a)
+            assert stored["accuracy"] == pytest.approx(pair.accuracy_a)
+            assert stored["speed_up"] == pytest.approx(pair.speed_up_a)
 
 
 def test_the_same_signal_with_other_parameters_is_still_compared(comparison: Comparison) -> None:

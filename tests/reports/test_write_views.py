@@ -37,16 +37,16 @@ def viewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_gets_every_table_and_figure_in_every_form_and_a_page(viewed: Path) -> None:
     run = FinishedRun(viewed)
-    wanted = {f"{table.name}.{ending}" for table in tables_of(run) for ending in ("csv", "md", "tex")}
-    assert {path.name for path in (viewed / "tables").iterdir()} == wanted
-    wanted = {f"{figure.name}.{ending}" for figure in figures_of(run) for ending in ("svg", "png")}
-    assert {path.name for path in (viewed / "figures").iterdir()} == wanted
+    names = {f"{table.name}.{ending}" for table in tables_of(run) for ending in ("csv", "md", "tex")}
+    assert {path.name for path in (viewed / "tables").iterdir()} == names
+    names = {f"{figure.name}.{ending}" for figure in figures_of(run) for ending in ("svg", "png")}
+    assert {path.name for path in (viewed / "figures").iterdir()} == names
     assert (viewed / "report.html").stat().st_size > 10_000
 
 
 def test_views_leave_the_result_files_alone(viewed: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     original = small_run(tmp_path_factory)
-    for name in ("run.json", *(f"{one}.parquet" for one in SCHEMAS)):
+    for name in ("run.json", *(f"{table}.parquet" for table in SCHEMAS)):
         assert (viewed / name).read_bytes() == (original / name).read_bytes()
     assert {path.name for path in viewed.iterdir() if path.name.startswith(".")} == set()
 

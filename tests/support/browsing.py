@@ -22,7 +22,7 @@ FLAGS = (
 )
 
 
-def found(name: str, *others: str) -> str | None:
+def program(name: str, *others: str) -> str | None:
     """A program from its environment variable or the path."""
     return os.environ.get(name) or next(filter(None, map(shutil.which, others)), None)
 
@@ -38,5 +38,5 @@ def wait(ready: Callable[[], Any], seconds: float = 10.0) -> Any:
     raise AssertionError("it did not happen in time")
 
 
-def one(page: Any, selector: str) -> Any:
+def element(page: Any, selector: str) -> Any:
     return page.find_element("css selector", selector)

@@ -22,16 +22,17 @@ class Element:
             if isinstance(child, Element):
                 yield from child.walk()
 
-    def all(self, tag: str = "", **wanted: str) -> list[Element]:
-        names = {name.rstrip("_").replace("_", "-"): value for name, value in wanted.items()}
+    def all(self, tag: str = "", **attributes: str) -> list[Element]:
+        names = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
         return [
-            one
-            for one in self.walk()
-            if (not tag or one.tag == tag) and all(one.attributes.get(name) == value for name, value in names.items())
+            element
+            for element in self.walk()
+            if (not tag or element.tag == tag)
+            and all(element.attributes.get(name) == value for name, value in names.items())
         ]
 
     def with_class(self, name: str) -> list[Element]:
-        return [one for one in self.walk() if name in one.attributes.get("class", "").split()]
+        return [element for element in self.walk() if name in element.attributes.get("class", "").split()]
 
     @property
     def text(self) -> str:
@@ -65,5 +66,5 @@ def read_page(path: Path) -> Element:
     reader = Reader()
     reader.feed(path.read_text(encoding="utf-8"))
     reader.close()
-    assert len(reader.open) == 1, f"left open: {[one.tag for one in reader.open]}"
+    assert len(reader.open) == 1, f"left open: {[element.tag for element in reader.open]}"
     return reader.root

@@ -84,7 +84,7 @@ def literal_outcomes(scores: SignalScores) -> list[tuple[int, ...]]:
     outcomes = [tuple(literal_exits(scores, threshold)) for threshold in thresholds]
     if scores.integers is not None:
         return outcomes
-    return [outcome for place, outcome in enumerate(outcomes) if place == 0 or outcome != outcomes[place - 1]]
+    return [outcome for position, outcome in enumerate(outcomes) if position == 0 or outcome != outcomes[position - 1]]
 
 
 def literal_tally(case: Case, exits: list[int] | tuple[int, ...]) -> dict[str, int]:
@@ -98,12 +98,12 @@ def literal_tally(case: Case, exits: list[int] | tuple[int, ...]) -> dict[str, i
         "actual_positives": 0,
     }
     for sample, layer in enumerate(exits):
-        said, true = case.predictions[layer - 1, sample], case.labels[sample]
+        predicted, true = case.predictions[layer - 1, sample], case.labels[sample]
         counts["samples"] += 1
         counts["layers"] += layer
-        counts["correct"] += int(said == true)
-        counts["true_positives"] += int(said == 1 and true == 1)
-        counts["predicted_positives"] += int(said == 1)
+        counts["correct"] += int(predicted == true)
+        counts["true_positives"] += int(predicted == 1 and true == 1)
+        counts["predicted_positives"] += int(predicted == 1)
         counts["actual_positives"] += int(true == 1)
     return counts
 

@@ -42,7 +42,7 @@ def random_arrays(seed: int, samples: int, depth: int, configurations: int, *, t
     predictions = np.where(right, labels, 1 - labels)
     scores = [right[:-1] * rng.uniform(0.2, 1.0) + rng.normal(size=(depth - 1, samples)) for _ in range(configurations)]
     if ties:
-        scores = [np.round(one * 2) for one in scores]
+        scores = [np.round(array * 2) for array in scores]
     return labels, predictions, scores
 
 

@@ -62,7 +62,7 @@ def junit(outcomes: Sequence[Checked]) -> str:
     """One test case for each cache, protocol and signal, and one for each problem."""
     root = ET.Element("testsuites")
     for outcome in outcomes:
-        moves_of: dict[tuple[str, str, str], list[Move]] = {place: [] for place in pinned_places(outcome)}
+        moves_of: dict[tuple[str, str, str], list[Move]] = {entry: [] for entry in pinned_places(outcome)}
         for move in outcome.moves if not outcome.is_new else ():
             moves_of.setdefault(move.entry, []).append(move)
         suite = ET.SubElement(root, "testsuite", name=printable(outcome.suite))
@@ -122,8 +122,8 @@ def terminal_lines(outcome: Checked) -> list[str]:
         return lines
     headings, *rows = column_lines(HEADINGS, map(move_cells, outcome.moves), NUMBERS)
     lines += ["", f"  {headings}"]
-    for place, group in itertools.groupby(zip(outcome.moves, rows, strict=True), key=lambda pair: pair[0].entry):
-        lines += [printable(" · ".join(place)), *(f"  {row}" for _, row in group)]
+    for entry, group in itertools.groupby(zip(outcome.moves, rows, strict=True), key=lambda pair: pair[0].entry):
+        lines += [printable(" · ".join(entry)), *(f"  {row}" for _, row in group)]
     return [*lines, ""]
 
 

@@ -22,11 +22,13 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def texts_of(svg: bytes) -> list[str]:
-    return ["".join(one.itertext()) for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("}text")]
+    return [
+        "".join(element.itertext()) for element in ElementTree.fromstring(svg).iter() if element.tag.endswith("}text")
+    ]
 
 
 def drawn(run: FinishedRun, kind: str) -> tuple[bytes, bytes]:
-    return render(run, next(one for one in figures_of(run) if one.spec.kind == kind))
+    return render(run, next(figure for figure in figures_of(run) if figure.spec.kind == kind))
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +43,10 @@ def test_a_run_has_a_figure_of_every_kind(small: FinishedRun) -> None:
 @pytest.mark.e2e
 def test_a_run_over_two_models_has_every_figure_under_its_own_name(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = FinishedRun(main_run(tmp_path_factory))
-    found = figures_of(run)
-    names = [figure.name for figure in found]
+    figures = figures_of(run)
+    names = [figure.name for figure in figures]
     assert len(set(names)) == len(names)
-    curves = [(figure.cache, figure.protocol) for figure in found if figure.spec.kind == "trade-off"]
+    curves = [(figure.cache, figure.protocol) for figure in figures if figure.spec.kind == "trade-off"]
     assert curves == [(cache.name, protocol) for protocol in run.protocols for cache in run.caches]
 
 
@@ -78,7 +80,7 @@ def test_hostile_names_are_text_in_every_figure(tmp_path_factory: pytest.TempPat
     run = FinishedRun(hostile_run(tmp_path_factory))
     for kind in ("trade-off", "rates", "exits", "scores"):
         svg, _ = drawn(run, kind)
-        tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(svg).iter()}
+        tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(svg).iter()}
         assert tags <= {
             "svg",
             "g",
@@ -119,8 +121,8 @@ def test_three_rows_still_make_every_figure(tmp_path_factory: pytest.TempPathFac
 def test_the_known_signals_have_colours_and_markers_of_their_own() -> None:
     colours = [colour(name) for name in KNOWN]
     assert len(set(colours)) == len({marker(name) for name in KNOWN}) == 9
-    for one, other in itertools.combinations([matplotlib.colors.to_rgb(value) for value in colours], 2):
-        assert sum(abs(a - b) for a, b in zip(one, other, strict=True)) > 0.25
+    for rgb, other in itertools.combinations([matplotlib.colors.to_rgb(value) for value in colours], 2):
+        assert sum(abs(a - b) for a, b in zip(rgb, other, strict=True)) > 0.25
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
@@ -181,6 +183,6 @@ def test_a_smaller_svg_leaves_text_alone() -> None:
     name = 'x d="1.23456" style="a" id="b"'
     text = f'<text style="fill: red" x="1.23456">{name}</text>'
     svg = f'<svg><defs><style>*{{}}</style></defs>\n <g id="a">{text}</g>\n</svg>'
-    found = smaller(svg, "n")
-    assert f">{name}</text>" in found
-    assert 'x="1.2"' in found
+    shrunk = smaller(svg, "n")
+    assert f">{name}</text>" in shrunk
+    assert 'x="1.2"' in shrunk

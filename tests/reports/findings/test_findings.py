@@ -52,7 +52,7 @@ NEITHER = "not shown to differ from {} in any of 12 comparisons"
 
 
 @pytest.mark.parametrize(
-    ("value", "p_value", "said", "word", "short"),
+    ("value", "p_value", "tally", "word", "short"),
     [
         (
             2.0,
@@ -74,11 +74,19 @@ NEITHER = "not shown to differ from {} in any of 12 comparisons"
 )
 @pytest.mark.parametrize(("other", "name"), [("e-lang", "E-LANG"), ("deebert", "DeeBERT")])
 def test_better_worse_and_not_distinguishable_are_what_the_pairs_say(
-    run_dir: Path, tmp_path: Path, value: float, p_value: float, said: str, word: str, short: str, other: str, name: str
+    run_dir: Path,
+    tmp_path: Path,
+    value: float,
+    p_value: float,
+    tally: str,
+    word: str,
+    short: str,
+    other: str,
+    name: str,
 ) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", set_difference(value, p_value, other)))
     assert short.format(name) in opening(page)
-    assert f"against {name} it is {said}" in opening(page)
+    assert f"against {name} it is {tally}" in opening(page)
     section = page.split(f"### Task score: CAP less {name}")[1].split("\n###")[0]
     lines = [line for line in section.splitlines() if line.startswith("| ") and "near" in line]
     assert len(lines) == 2 * (3 + 1), "two speed-ups, three tasks and the average of the two tasks of base"
@@ -122,23 +130,23 @@ def set_scores(order: list[str]) -> Change:
     }
 
     def change(results: pd.DataFrame, _: pd.DataFrame) -> None:
-        for place, name in enumerate(names):
+        for position, name in enumerate(names):
             rows = (
                 (results["signal"] == keys[name])
                 & (results["operating_point"] == "speed_up=2")
                 & results["measure"].isin(["accuracy", "f1"])
             )
-            results.loc[rows, "value"] = 90.0 - place
+            results.loc[rows, "value"] = 90.0 - position
 
     return change
 
 
 def test_the_papers_order_is_seen_when_it_is_there(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", set_scores(PAPER)))
-    said = (
+    sentence = (
         "The paper's order of the signals appears on these networks: by score with base it appears, by score with tiny"
     )
-    assert said in opening(page)
+    assert sentence in opening(page)
     assert "With base, by score, CAP is number 1 of 7 (in the paper number 1 of 7)" in page
 
 
@@ -159,8 +167,8 @@ def test_the_spread_of_alpha_is_measured_against_a_standard_error(run_dir: Path,
             rows = (results["signal"] == "cap") & (results["operating_point"] == "speed_up=2")
             rows &= results["measure"].isin(["accuracy", "f1"])
             for parameters, value in (("alpha=0.1,center=false", 80.0), ("alpha=1,center=false", 80.0 + narrow)):
-                mine = rows & (results["parameters"] == parameters)
-                results.loc[mine, ["value", "std_err"]] = value, 1.5
+                of_value = rows & (results["parameters"] == parameters)
+                results.loc[of_value, ["value", "std_err"]] = value, 1.5
 
         return change
 
@@ -204,8 +212,8 @@ def test_a_protocol_that_changes_verdicts_and_leaders_is_said_to(run_dir: Path, 
             (results["operating_point"] == "speed_up=2") & results["best"].notna() & (results["cache"] == "tiny-mnli")
         )
         for protocol, leader in (("in-sample", "nsp"), ("cross-fit", "deebert")):
-            mine = column & (results["protocol"] == protocol)
-            results.loc[mine, "best"] = results.loc[mine, "signal"] == leader
+            of_protocol = column & (results["protocol"] == protocol)
+            results.loc[of_protocol, "best"] = results.loc[of_protocol, "signal"] == leader
 
     page = page_of(altered(run_dir, tmp_path / "run", change))
     assert (

@@ -63,8 +63,8 @@ def test_the_change_between_protocols_is_the_mean_and_the_largest_difference(run
     nsp = results[
         (results["signal"] == "nsp") & (results["operating_point"] == "speed_up=2") & (results["cache"] != "")
     ]
-    own = {"base-sst2": "accuracy", "base-mrpc": "f1", "tiny-mnli": "accuracy"}
-    nsp = nsp[(nsp["measure"] == nsp["cache"].map(own)) & (nsp["decisions"] == "") & (nsp["status"] == "ok")]
+    score_measures = {"base-sst2": "accuracy", "base-mrpc": "f1", "tiny-mnli": "accuracy"}
+    nsp = nsp[(nsp["measure"] == nsp["cache"].map(score_measures)) & (nsp["decisions"] == "") & (nsp["status"] == "ok")]
     wide = nsp.pivot(index="cache", columns="protocol", values="value").dropna()
     change = wide["cross-fit"] - wide["in-sample"]
     line = next(line for line in page_of(FinishedRun(run_dir)).splitlines() if re.match(r"\| NSP \| \d+ \|", line))

@@ -94,21 +94,21 @@ def test_the_rows_are_the_numbers_of_the_baseline(kept: FinishedRun, baseline: B
 def test_the_page_shows_no_row_less_than_the_baseline_has(
     script: ModuleType, kept: FinishedRun, baseline: Baseline
 ) -> None:
-    wanted = {key for key in baseline if script.is_shown(kept, dict(zip(KEY, key, strict=True)))}
-    assert wanted - kept.rows.keys() == set(), AGAIN
-    assert len(wanted) > 100
+    shown = {key for key in baseline if script.is_shown(kept, dict(zip(KEY, key, strict=True)))}
+    assert shown - kept.rows.keys() == set(), AGAIN
+    assert len(shown) > 100
 
 
 def test_a_number_that_moves_by_more_than_its_tolerance_is_seen(kept: FinishedRun, baseline: Baseline) -> None:
-    cache = next(one for one in kept.caches if one.layers == 12)
+    cache = next(cache for cache in kept.caches if cache.layers == 12)
     cap = next(entry for entry in kept.entries if entry.signal == "cap")
     row = kept.row(cache, "cross-fit", cap.signal, cap.parameters, "dis", NOWHERE, 6)
     assert row is not None
     key = row.key
     moved = {**baseline, key: replace(baseline[key], value=baseline[key].value + 3 * baseline[key].tolerance)}
-    found = list(disagreements(kept, moved))
-    assert f"result {key}" in found
-    assert sum(one.startswith("difference") for one in found) == 7, "one pair with each other signal"
+    messages = list(disagreements(kept, moved))
+    assert f"result {key}" in messages
+    assert sum(message.startswith("difference") for message in messages) == 7, "one pair with each other signal"
 
 
 def test_nothing_of_the_machine_is_kept(kept: FinishedRun) -> None:

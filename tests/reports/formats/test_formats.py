@@ -83,12 +83,12 @@ def test_csv_reads_back_as_the_same_numbers(tables: list[Table]) -> None:
         header = lines[0]
         assert all(len(line) == len(header) for line in lines)
         for at, column in enumerate(table.columns):
-            place = header.index(safe(heading(column))) if heading(column) != "" else at
+            position = header.index(safe(heading(column))) if heading(column) != "" else at
             for row, line in zip(table.rows, lines[1:], strict=True):
                 cell = row.cells[at]
                 if cell.numbers and cell.value is not None:
-                    assert float(line[place]) == cell.value
-                    assert line[place + 1] == ("" if cell.low is None else repr(cell.low))
+                    assert float(line[position]) == cell.value
+                    assert line[position + 1] == ("" if cell.low is None else repr(cell.low))
 
 
 def test_no_text_of_a_csv_begins_like_a_formula() -> None:
@@ -140,25 +140,25 @@ def rendered(table: Table) -> Cells:
 
 def test_markdown_renders_to_the_cells_of_the_table(tables: list[Table]) -> None:
     for table in tables:
-        found = rendered(table)
-        assert found.rows[0] == [one_line(heading(column)) for column in table.columns]
-        for row, line in zip(table.rows, found.rows[1:], strict=True):
+        page = rendered(table)
+        assert page.rows[0] == [one_line(heading(column)) for column in table.columns]
+        for row, line in zip(table.rows, page.rows[1:], strict=True):
             shown = [one_line(f"{cell.text}{cell.mark} {cell.interval}") for cell in row.cells]
             assert [one_line(text) for text in line] == shown
 
 
 def test_markdown_makes_no_markup_of_names() -> None:
-    found = rendered(nasty_table(*NASTY))
-    assert [row[0] for row in found.rows[1:]] == [one_line(name) for name in NASTY]
-    assert found.tags <= {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "strong"}
+    page = rendered(nasty_table(*NASTY))
+    assert [row[0] for row in page.rows[1:]] == [one_line(name) for name in NASTY]
+    assert page.tags <= {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "strong"}
 
 
 @given(TEXTS)
 @settings(max_examples=150, deadline=None)
 def test_any_text_survives_markdown(text: str) -> None:
-    found = rendered(nasty_table(text))
-    assert one_line(found.rows[1][0]) == one_line(text)
-    assert "script" not in found.tags
+    page = rendered(nasty_table(text))
+    assert one_line(page.rows[1][0]) == one_line(text)
+    assert "script" not in page.tags
 
 
 def test_the_best_is_bold_and_ties_are_italic_in_markdown() -> None:

@@ -14,7 +14,7 @@ from exitbench.reports.formats.latex import latex_table
 from exitbench.reports.formats.markdown import markdown_table
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
-from tests.support.browsing import one, wait
+from tests.support.browsing import element, wait
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
 
 pytest.importorskip("selenium.webdriver")
@@ -51,14 +51,14 @@ def test_it_opens_without_a_console_error_and_asks_for_nothing(page: Any) -> Non
 
 
 def test_a_table_sorts_by_mouse_and_bounds_stay_below(page: Any) -> None:
-    table = one(page, ".table[data-name^='main']").get_attribute("id")
+    table = element(page, ".table[data-name^='main']").get_attribute("id")
     before = column(page, table, 0)
     bounds = column(page, table, 0, "bound")
-    button = one(page, f"#{table} th[data-index='1'] .sort")
+    button = element(page, f"#{table} th[data-index='1'] .sort")
     button.click()
     falling = [value for value in column(page, table, 1) if value is not None]
     assert falling == sorted(falling, reverse=True) and len(falling) > 5
-    assert one(page, f"#{table} th[data-index='1']").get_attribute("aria-sort") == "descending"
+    assert element(page, f"#{table} th[data-index='1']").get_attribute("aria-sort") == "descending"
     button.click()
     rising = [value for value in column(page, table, 1) if value is not None]
     assert rising == sorted(rising)
@@ -67,18 +67,18 @@ def test_a_table_sorts_by_mouse_and_bounds_stay_below(page: Any) -> None:
 
 
 def test_a_table_sorts_by_keyboard(page: Any) -> None:
-    table = one(page, ".table[data-name^='dis']").get_attribute("id")
-    button = one(page, f"#{table} th[data-index='0'] .sort")
+    table = element(page, ".table[data-name^='dis']").get_attribute("id")
+    button = element(page, f"#{table} th[data-index='0'] .sort")
     button.send_keys(Keys.ENTER)
     names = column(page, table, 0)
     assert names == sorted(names, key=str.lower)
     button.send_keys(Keys.SPACE)
     assert column(page, table, 0) == names[::-1]
-    assert one(page, f"#{table} th[data-index='0']").get_attribute("aria-sort") == "descending"
+    assert element(page, f"#{table} th[data-index='0']").get_attribute("aria-sort") == "descending"
 
 
 def test_focusing_a_heading_shows_its_definition(page: Any) -> None:
-    button = one(page, ".table[data-name^='dis'] th[data-index='1'] .sort")
+    button = element(page, ".table[data-name^='dis'] th[data-index='1'] .sort")
     page.execute_script("arguments[0].focus()", button)
     tip = wait(lambda: page.find_element(By.ID, "tip").is_displayed() and page.find_element(By.ID, "tip"))
     assert "Difficulty Inversion Score" in tip.text
@@ -88,8 +88,8 @@ def test_focusing_a_heading_shows_its_definition(page: Any) -> None:
 
 
 def test_the_filter_keeps_matching_rows_and_says_how_many(page: Any) -> None:
-    table = one(page, ".table[data-name^='main']").get_attribute("id")
-    box = one(page, f"#{table} input[type=search]")
+    table = element(page, ".table[data-name^='main']").get_attribute("id")
+    box = element(page, f"#{table} input[type=search]")
     box.send_keys("pabee")
     shown = page.execute_script(
         "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:not([hidden]) th`)]"
@@ -97,9 +97,9 @@ def test_the_filter_keeps_matching_rows_and_says_how_many(page: Any) -> None:
         table,
     )
     assert {"PABEE", "F-PABEE"} <= set(shown) and "CAP" not in shown
-    assert one(page, f"#{table} .count").text.startswith(f"{len(shown)} of ")
+    assert element(page, f"#{table} .count").text.startswith(f"{len(shown)} of ")
     box.send_keys(Keys.BACKSPACE * 5)
-    assert one(page, f"#{table} .count").text == ""
+    assert element(page, f"#{table} .count").text == ""
 
 
 @pytest.mark.parametrize(("kind", "formatted"), [("csv", csv_table), ("tex", latex_table), ("md", markdown_table)])
@@ -107,8 +107,8 @@ def test_downloads_are_the_other_formats_of_the_table(
     page: Any, run_dir: Path, tmp_path: Path, kind: str, formatted: Callable[[Any], str]
 ) -> None:
     page.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    table = next(one for one in tables_of(FinishedRun(run_dir)) if one.name.startswith("dis"))
-    button = one(page, f".table[data-name='{table.name}'] button[data-download='{kind}']")
+    table = next(table for table in tables_of(FinishedRun(run_dir)) if table.name.startswith("dis"))
+    button = element(page, f".table[data-name='{table.name}'] button[data-download='{kind}']")
     page.execute_script("arguments[0].closest('details')?.setAttribute('open', '')", button)
     page.execute_script("arguments[0].click()", button)
     file = tmp_path / f"{table.name}.{kind}"
@@ -123,7 +123,7 @@ def test_the_theme_switch_goes_round_and_is_remembered(page: Any, run_dir: Path)
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "light"}]}
     )
     light = page.execute_script(ground)
-    button = one(page, "#theme")
+    button = element(page, "#theme")
     button.send_keys(Keys.ENTER)
     assert button.text == "Theme: light" and page.execute_script(ground) == light
     button.send_keys(Keys.ENTER)
@@ -131,16 +131,16 @@ def test_the_theme_switch_goes_round_and_is_remembered(page: Any, run_dir: Path)
     assert button.text == "Theme: dark" and dark != light
     page.refresh()
     assert page.execute_script(ground) == dark
-    one(page, "#theme").click()
+    element(page, "#theme").click()
     page.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     )
-    assert one(page, "#theme").text == "Theme: auto" and page.execute_script(ground) == dark
+    assert element(page, "#theme").text == "Theme: auto" and page.execute_script(ground) == dark
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_the_keyboard_path_begins_with_the_skip_link(page: Any) -> None:
-    body = one(page, "body")
+    body = element(page, "body")
     body.send_keys(Keys.TAB)
     focused = page.switch_to.active_element
     assert focused.text == "Skip to the report"
@@ -164,14 +164,14 @@ def test_axe_finds_no_serious_violation(page: Any, theme: str, rules: list[str])
     page.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
     page.execute_script(AXE)
     page.set_script_timeout(120)
-    found = page.execute_async_script(
+    violations = page.execute_async_script(
         "const done = arguments[arguments.length - 1];"
         "axe.run(document, {resultTypes: ['violations'], runOnly: arguments[0]})"
         ".then((all) => done(all.violations.map((one) =>"
         " [one.impact, one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))])))",
         rules,
     )
-    assert [one for one in found if one[0] in ("serious", "critical")] == []
+    assert [violation for violation in violations if violation[0] in ("serious", "critical")] == []
 
 
 def test_nothing_is_cut_off_on_paper(page: Any) -> None:
@@ -187,7 +187,7 @@ def test_nothing_is_cut_off_on_paper(page: Any) -> None:
         " || one.getBoundingClientRect().right > innerWidth + 1)).map((one) => one.outerHTML.slice(0, 120))"
     )
     closed = page.execute_script("return document.querySelectorAll('details:not([open])').length")
-    menu = one(page, ".contents").is_displayed()
+    menu = element(page, ".contents").is_displayed()
     page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert wide == [] and closed == 0 and not menu
@@ -209,9 +209,9 @@ def test_a_narrow_screen_never_scrolls_sideways(page: Any) -> None:
 def test_without_scripts_tables_and_figures_are_there(page: Any) -> None:
     page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     page.refresh()
-    tables = [one for one in page.find_elements(By.CSS_SELECTOR, "#question-main table") if one.is_displayed()]
-    fallback = one(page, "#explorer-fallback").is_displayed()
-    tools = one(page, ".tools").is_displayed()
+    tables = [table for table in page.find_elements(By.CSS_SELECTOR, "#question-main table") if table.is_displayed()]
+    fallback = element(page, "#explorer-fallback").is_displayed()
+    tools = element(page, ".tools").is_displayed()
     text = tables[0].text
     page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     page.refresh()

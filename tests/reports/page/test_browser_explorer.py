@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.support.browsing import one, wait
+from tests.support.browsing import element, wait
 from tests.support.page_runs import main_run
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -49,15 +49,17 @@ def results(run_dir: Path) -> pd.DataFrame:
 
 def read_off(results: pd.DataFrame, signal: str, protocol: str, at: str, measure: str, decisions: str = "") -> float:
     """A reading of one signal, as its own entry, on the first cache."""
-    wanted = {"cache": "base-sst2", "signal": signal, "protocol": protocol, "operating_point": at, "measure": measure}
+    key = {"cache": "base-sst2", "signal": signal, "protocol": protocol, "operating_point": at, "measure": measure}
     chosen = results[results["layer"].isna() & (results["decisions"] == decisions)]
-    for name, value in wanted.items():
+    for name, value in key.items():
         chosen = chosen[chosen[name] == value]
     return float(chosen["value"].item())
 
 
 def test_the_explorer_shows_the_tables_readings_at_their_speed_up(page: Any, results: pd.DataFrame) -> None:
-    next(one for one in page.find_elements(By.CSS_SELECTOR, "#explorer-jumps button") if one.text == "2×").click()
+    next(
+        button for button in page.find_elements(By.CSS_SELECTOR, "#explorer-jumps button") if button.text == "2×"
+    ).click()
     shown = readout(page)
     for signal, label in (("deebert", "DeeBERT"), ("e-lang", "E-LANG"), ("nsp", "NSP"), ("pabee", "PABEE")):
         score = read_off(results, signal, "in-sample", "speed_up=2", "accuracy")
@@ -79,34 +81,36 @@ def test_the_explorer_shows_rates_and_exits_and_they_move(page: Any, results: pd
 
 
 def test_the_explorers_slider_works_by_keyboard(page: Any) -> None:
-    slider = one(page, "#explorer-range")
-    before = one(page, "#explorer-output").text
+    slider = element(page, "#explorer-range")
+    before = element(page, "#explorer-output").text
     slider.send_keys(Keys.ARROW_RIGHT * 40)
-    after = one(page, "#explorer-output").text
+    after = element(page, "#explorer-output").text
     assert float(after.rstrip("×")) > float(before.rstrip("×"))
     assert slider.get_attribute("aria-valuetext") == after
-    one(page, "#explorer-threshold-mode").send_keys(Keys.SPACE)
+    element(page, "#explorer-threshold-mode").send_keys(Keys.SPACE)
     slider.send_keys(Keys.HOME)
-    first = one(page, "#explorer-output").text
+    first = element(page, "#explorer-output").text
     slider.send_keys(Keys.ARROW_RIGHT * 3)
-    assert first.startswith("threshold") and one(page, "#explorer-output").text != first
+    assert first.startswith("threshold") and element(page, "#explorer-output").text != first
 
 
 def test_the_explorer_draws_only_chosen_signals_and_another_task(page: Any) -> None:
     lines = "return document.querySelectorAll('#explorer-chart polyline').length"
     before = page.execute_script(lines)
-    one(page, "#explorer-signals input").send_keys(Keys.SPACE)
+    element(page, "#explorer-signals input").send_keys(Keys.SPACE)
     assert page.execute_script(lines) == before - 1 and "DeeBERT" not in readout(page)
     old = readout(page)
     set_value(page, "#explorer-place", "MNLI with tiny", "change")
-    assert readout(page) != old and "MNLI" in one(page, "#explorer-chart svg").get_attribute("aria-label")
+    assert readout(page) != old and "MNLI" in element(page, "#explorer-chart svg").get_attribute("aria-label")
 
 
 def test_cross_fit_shows_stored_readings_and_says_why_nothing_else(page: Any, results: pd.DataFrame) -> None:
     set_value(page, "#explorer-protocol", "cross-fit", "change")
-    assert "no common threshold" in one(page, "#explorer-said").text
-    assert not one(page, "#explorer-threshold-mode").is_enabled()
-    next(one for one in page.find_elements(By.CSS_SELECTOR, "#explorer-jumps button") if one.text == "4×").click()
+    assert "no common threshold" in element(page, "#explorer-said").text
+    assert not element(page, "#explorer-threshold-mode").is_enabled()
+    next(
+        button for button in page.find_elements(By.CSS_SELECTOR, "#explorer-jumps button") if button.text == "4×"
+    ).click()
     shown = readout(page)["NSP"]
     premature = read_off(results, "nsp", "cross-fit", "speed_up=4", "premature_rate", "all")
     score = read_off(results, "nsp", "cross-fit", "speed_up=4", "accuracy")
@@ -114,7 +118,7 @@ def test_cross_fit_shows_stored_readings_and_says_why_nothing_else(page: Any, re
 
 
 def test_hovering_reads_values_off_the_curves(page: Any) -> None:
-    chart = one(page, "#explorer-chart svg")
+    chart = element(page, "#explorer-chart svg")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
     webdriver.ActionChains(page).move_to_element(chart).perform()
     reader = wait(lambda: page.find_elements(By.CSS_SELECTOR, ".reader:not([hidden])"))[0]

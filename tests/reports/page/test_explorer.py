@@ -35,28 +35,28 @@ def curves(run_dir: Path) -> pd.DataFrame:
 
 def undo(coded: list[int | None], unit: float) -> np.ndarray[Any, Any]:
     """The values that a page's script gets back."""
-    known = list(accumulate(step for step in coded if step is not None))
-    values = iter(known)
+    present = list(accumulate(step for step in coded if step is not None))
+    values = iter(present)
     return np.array([np.nan if step is None else next(values) * unit for step in coded])
 
 
 def exact_curves(data: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    return [(place, curve) for place in data["places"] for curve in place["curves"] if "exits" in curve]
+    return [(task, curve) for task in data["places"] for curve in task["curves"] if "exits" in curve]
 
 
 def test_every_task_protocol_and_signal_is_there(data: dict[str, Any]) -> None:
-    assert [(place["label"], place["protocol"]) for place in data["places"]] == [
+    assert [(task["label"], task["protocol"]) for task in data["places"]] == [
         (task, protocol)
         for task in ("SST-2 with base", "MRPC with base", "MNLI with tiny")
         for protocol in ("in-sample", "cross-fit")
     ]
     assert [look["label"] for look in data["signals"]][-2:] == ["CAP", "Random"]
-    assert all(len(place["curves"]) == 9 for place in data["places"])
+    assert all(len(task["curves"]) == 9 for task in data["places"])
 
 
 def test_each_kept_point_is_a_stored_point(data: dict[str, Any], curves: pd.DataFrame) -> None:
-    place, curve = next((place, one) for place, one in exact_curves(data) if one["signal"] == 6)
-    mine = curves[
+    task, curve = next((task, curve) for task, curve in exact_curves(data) if curve["signal"] == 6)
+    points_of_signal = curves[
         (curves["cache"] == "base-sst2")
         & (curves["protocol"] == "in-sample")
         & (curves["signal"] == "nsp")
@@ -65,12 +65,12 @@ def test_each_kept_point_is_a_stored_point(data: dict[str, Any], curves: pd.Data
     exits = np.array([undo(layer, 1) for layer in curve["exits"]]).T
     scores = undo(curve["score"], data["units"]["score"])
     rates = np.array([undo(rate, data["units"]["rate"]) for rate in curve["rates"]]).T
-    stored = {tuple(row["exits"]): row for _, row in mine.iterrows()}
+    stored = {tuple(row["exits"]): row for _, row in points_of_signal.iterrows()}
     assert len(exits) > 20
     for counts, score, rate in zip(exits, scores, rates, strict=True):
         row = stored[tuple(counts)]
-        assert counts.sum() == place["rows"]
-        speed = place["layers"] * place["rows"] / (counts * np.arange(1, place["layers"] + 1)).sum()
+        assert counts.sum() == task["rows"]
+        speed = task["layers"] * task["rows"] / (counts * np.arange(1, task["layers"] + 1)).sum()
         assert speed == pytest.approx(row["speed_up"], rel=1e-12)
         assert score == pytest.approx(row["score"], abs=0.00006)
         np.testing.assert_allclose(rate, [row[name] for name in RATES], atol=0.0051)
@@ -78,7 +78,7 @@ def test_each_kept_point_is_a_stored_point(data: dict[str, Any], curves: pd.Data
 
 def test_the_points_that_tables_read_are_kept(data: dict[str, Any], run_dir: Path) -> None:
     results = pd.read_parquet(run_dir / "results.parquet")
-    wanted = results[
+    points = results[
         (results["cache"] == "base-sst2")
         & (results["protocol"] == "in-sample")
         & (results["signal"] == "e-lang")
@@ -86,19 +86,19 @@ def test_the_points_that_tables_read_are_kept(data: dict[str, Any], run_dir: Pat
         & (results["measure"] == "speed_up")
         & results["threshold"].notna()
     ]
-    curve = next(one for place, one in exact_curves(data) if one["signal"] == 5)
+    curve = next(curve for _, curve in exact_curves(data) if curve["signal"] == 5)
     kept = [value for value in curve["thresholds"] if isinstance(value, float)]
-    assert len(wanted) >= 2
-    for threshold in wanted["threshold"]:
+    assert len(points) >= 2
+    for threshold in points["threshold"]:
         assert min(abs(threshold - value) for value in kept) <= 1e-6 * abs(threshold)
 
 
 def test_cross_fit_carries_stored_readings_instead_of_thresholds(data: dict[str, Any], run_dir: Path) -> None:
-    place = next(one for one in data["places"] if one["protocol"] == "cross-fit")
-    curve = next(one for one in place["curves"] if one["signal"] == 6)
+    task = next(task for task in data["places"] if task["protocol"] == "cross-fit")
+    curve = next(curve for curve in task["curves"] if curve["signal"] == 6)
     assert "thresholds" not in curve and "exits" not in curve
-    reading = next(one for one in curve["readings"] if one["at"] == 2.0)
-    assert sum(reading["exits"]) == place["rows"]
+    point = next(point for point in curve["readings"] if point["at"] == 2.0)
+    assert sum(point["exits"]) == task["rows"]
     results = pd.read_parquet(run_dir / "results.parquet")
     stored = results[
         (results["cache"] == "base-sst2")
@@ -108,13 +108,13 @@ def test_cross_fit_carries_stored_readings_instead_of_thresholds(data: dict[str,
         & (results["measure"] == "accuracy")
         & (results["decisions"] == "")
     ]["value"].item()
-    assert reading["score"] == pytest.approx(stored, abs=1e-4)
+    assert point["score"] == pytest.approx(stored, abs=1e-4)
 
 
 def test_a_small_budget_gives_a_coarser_curve_not_a_missing_one(data: dict[str, Any], run_dir: Path) -> None:
     small = explorer_data(FinishedRun(run_dir), budget=1)
     assert small["resolution"] < data["resolution"]
-    assert [len(place["curves"]) for place in small["places"]] == [len(place["curves"]) for place in data["places"]]
+    assert [len(task["curves"]) for task in small["places"]] == [len(task["curves"]) for task in data["places"]]
     assert len(json.dumps(small)) < len(json.dumps(data))
 
 

@@ -57,12 +57,12 @@ def agrees(text: str, value: float) -> bool:
 
 
 def test_every_number_on_the_page_equals_its_row(page: Element, files: dict[str, pd.DataFrame]) -> None:
-    shown = [one for one in page.walk() if "data-key" in one.attributes]
+    shown = [element for element in page.walk() if "data-key" in element.attributes]
     assert len(shown) > 1000
     wrong = [
-        (one.attributes["data-key"], one.text)
-        for one in shown
-        if not agrees(one.text, stored(files, one.attributes["data-key"]))
+        (element.attributes["data-key"], element.text)
+        for element in shown
+        if not agrees(element.text, stored(files, element.attributes["data-key"]))
     ]
     assert not wrong
 
@@ -71,7 +71,7 @@ def test_every_interval_on_the_page_equals_its_row(page: Element, files: dict[st
     checked = 0
     for cell in page.all("td"):
         small = [child for child in cell.children if isinstance(child, Element) and child.tag == "small"]
-        keys = [one.attributes["data-key"] for one in cell.walk() if "data-key" in one.attributes]
+        keys = [element.attributes["data-key"] for element in cell.walk() if "data-key" in element.attributes]
         if not small or not keys:
             continue
         low, high = small[0].text.strip("[]").split(", ")
@@ -86,10 +86,12 @@ def test_every_interval_on_the_page_equals_its_row(page: Element, files: dict[st
 def test_every_number_of_every_table_is_on_the_page(run_dir: Path, page: Element) -> None:
     tables = tables_of(FinishedRun(run_dir))
     for table in tables:
-        block = next(one for one in page.with_class("table") if one.attributes.get("data-name") == table.name)
-        keyed = [one for one in block.walk() if "data-key" in one.attributes]
-        wanted = [number for number in table.numbers() if number.source in ("results", "pairs")]
-        assert sorted(one.text for one in keyed) == sorted(number.text for number in wanted)
+        block = next(
+            element for element in page.with_class("table") if element.attributes.get("data-name") == table.name
+        )
+        keyed = [element for element in block.walk() if "data-key" in element.attributes]
+        numbers = [number for number in table.numbers() if number.source in ("results", "pairs")]
+        assert sorted(element.text for element in keyed) == sorted(number.text for number in numbers)
 
 
 def test_a_cell_that_sorts_by_a_number_says_where_it_is_from(page: Element) -> None:
@@ -98,7 +100,11 @@ def test_a_cell_that_sorts_by_a_number_says_where_it_is_from(page: Element) -> N
             continue
         table_rows = [cell for cell in body.all("td") if cell.attributes.get("data-v")]
         for cell in table_rows:
-            assert any("data-key" in one.attributes for one in cell.walk()) or "published" in cell.text or is_cost(cell)
+            assert (
+                any("data-key" in element.attributes for element in cell.walk())
+                or "published" in cell.text
+                or is_cost(cell)
+            )
 
 
 def is_cost(cell: Element) -> bool:
@@ -112,7 +118,7 @@ def test_best_is_marked_where_the_results_say_so(page: Element, files: dict[str,
         if not re.match(r"(main|dis|loss|task)", table.attributes.get("data-name", "")):
             continue
         for cell in table.all("td"):
-            keys = [one.attributes["data-key"] for one in cell.walk() if "data-key" in one.attributes]
+            keys = [element.attributes["data-key"] for element in cell.walk() if "data-key" in element.attributes]
             if not keys or not keys[0].startswith("0/results"):
                 continue
             row = files["results"].iloc[int(keys[0].split("/")[2])]
@@ -124,29 +130,29 @@ def test_best_is_marked_where_the_results_say_so(page: Element, files: dict[str,
 
 
 def test_the_page_asks_for_nothing_from_the_network(run_dir: Path, page: Element) -> None:
-    policy = next(one for one in page.all("meta") if "http-equiv" in one.attributes).attributes["content"]
+    policy = next(element for element in page.all("meta") if "http-equiv" in element.attributes).attributes["content"]
     assert policy == ("default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:")
-    for one in page.walk():
+    for element in page.walk():
         for name in ("src", "href", "action", "data", "poster", "srcset", "xlink:href"):
-            address = one.attributes.get(name)
-            assert address is None or address.startswith(("#", "data:")), (one.tag, address)
-    style = "".join(one.text for one in page.all("style"))
+            address = element.attributes.get(name)
+            assert address is None or address.startswith(("#", "data:")), (element.tag, address)
+    style = "".join(element.text for element in page.all("style"))
     assert "url(" not in style and "@import" not in style
 
 
 def test_every_anchor_leads_somewhere_and_no_id_is_used_twice(page: Element) -> None:
-    ids = [one.attributes["id"] for one in page.walk() if "id" in one.attributes]
+    ids = [element.attributes["id"] for element in page.walk() if "id" in element.attributes]
     assert len(ids) == len(set(ids))
-    links = [one.attributes["href"] for one in page.all("a")]
+    links = [element.attributes["href"] for element in page.all("a")]
     assert links and {link[1:] for link in links} <= set(ids)
-    labels = {word for one in page.walk() for word in one.attributes.get("aria-labelledby", "").split()}
+    labels = {word for element in page.walk() for word in element.attributes.get("aria-labelledby", "").split()}
     assert labels <= set(ids)
 
 
 def test_navigation_is_by_question_and_by_task(run_dir: Path, page: Element) -> None:
     menu = page.all("nav")[0].text
     assert {"SST-2 with base", "MRPC with base", "MNLI with tiny"} <= {
-        one.text for one in page.all("nav")[0].all("bdi")
+        element.text for element in page.all("nav")[0].all("bdi")
     }
     for table in tables_of(FinishedRun(run_dir)):
         assert f"question-{table.topic}" in {link.attributes["href"][1:] for link in page.all("nav")[0].all("a")}
@@ -154,7 +160,11 @@ def test_navigation_is_by_question_and_by_task(run_dir: Path, page: Element) -> 
 
 
 def test_measures_are_defined_on_hover_and_in_the_glossary(page: Element) -> None:
-    sorts = [one for one in page.with_class("sort") if one.attributes.get("title", "").startswith("DIS: Difficulty")]
+    sorts = [
+        element
+        for element in page.with_class("sort")
+        if element.attributes.get("title", "").startswith("DIS: Difficulty")
+    ]
     assert sorts
     glossary = page.all(id="glossary")[0]
     assert "Difficulty Inversion Score" in glossary.all("dl")[0].text
@@ -173,7 +183,7 @@ def test_same_results_same_bytes(run_dir: Path, tmp_path: Path) -> None:
     write_page([run_dir], tmp_path / "new folder" / "page.html")
     first = (tmp_path / "new folder" / "page.html").read_bytes()
     assert first == (run_dir / "report.html").read_bytes()
-    assert [one.name for one in (tmp_path / "new folder").iterdir()] == ["page.html"]
+    assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["page.html"]
 
 
 def test_when_and_how_fast_a_run_was_made_is_not_on_the_page(run_dir: Path, tmp_path: Path) -> None:
@@ -198,22 +208,22 @@ def test_two_runs_stand_side_by_side(run_dir: Path, tmp_path_factory: pytest.Tem
     shutil.copytree(run_dir, other)
     write_page([run_dir, other], tmp_path / "both.html")
     page = read_page(tmp_path / "both.html")
-    ids = [one.attributes["id"] for one in page.walk() if "id" in one.attributes]
+    ids = [element.attributes["id"] for element in page.walk() if "id" in element.attributes]
     assert len(ids) == len(set(ids))
-    keys = [one.attributes["data-key"] for one in page.walk() if "data-key" in one.attributes]
+    keys = [element.attributes["data-key"] for element in page.walk() if "data-key" in element.attributes]
     first = [key.partition("/")[2] for key in keys if key.startswith("0/")]
     second = [key.partition("/")[2] for key in keys if key.startswith("1/")]
     assert first == second and len(first) * 2 == len(keys)
-    assert {"run", "other"} <= {one.text for one in page.all("h2")}
+    assert {"run", "other"} <= {element.text for element in page.all("h2")}
 
 
 def test_hostile_names_are_shown_as_text(tmp_path_factory: pytest.TempPathFactory) -> None:
     page = read_page(hostile_run(tmp_path_factory) / "report.html")
     assert len(page.all("script")) == 3
-    for one in page.walk():
-        assert not any(name.startswith("on") for name in one.attributes)
-        assert one.tag != "b" or "data-key" in one.attributes or not one.attributes
-    names = {one.text for one in page.all("bdi")}
+    for element in page.walk():
+        assert not any(name.startswith("on") for name in element.attributes)
+        assert element.tag != "b" or "data-key" in element.attributes or not element.attributes
+    names = {element.text for element in page.all("bdi")}
     assert set(HOSTILE) <= names
     assert HOSTILE[0] in page.all("main")[0].text
     for picture in page.all("img"):
@@ -244,7 +254,7 @@ def test_sixty_signals_still_make_a_page(tmp_path: Path) -> None:
     run_suite(chosen, tmp_path / "run")
     write_page([tmp_path / "run"], tmp_path / "report.html")
     page = read_page(tmp_path / "report.html")
-    main = next(one for one in page.with_class("table") if one.attributes.get("data-name") == "main")
+    main = next(element for element in page.with_class("table") if element.attributes.get("data-name") == "main")
     assert len([row for row in main.all("tr") if row.all("td")]) >= 60
     assert (tmp_path / "report.html").stat().st_size < 5_000_000
 

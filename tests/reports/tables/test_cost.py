@@ -42,8 +42,8 @@ def test_operations_stand_beside_the_published_figure(tables: dict[str, Table]) 
 
 
 def test_every_count_is_in_the_cost_file(tables: dict[str, Table]) -> None:
-    counts = {float(one.parameters) for one in parameters(Shape(), [2])}
-    assert {one.value for one in tables["cost-parameters"].numbers()} == counts
+    counts = {float(part.parameters) for part in parameters(Shape(), [2])}
+    assert {number.value for number in tables["cost-parameters"].numbers()} == counts
 
 
 def test_times_have_intervals_and_their_setting(tables: dict[str, Table]) -> None:

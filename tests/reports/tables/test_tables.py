@@ -42,34 +42,34 @@ def row_of(table: Table, name: str) -> TableRow:
 
 def indexed(path: Path, key: tuple[str, ...]) -> dict[tuple[object, ...], dict[str, object]]:
     frame = pd.read_parquet(path)
-    found = {}
+    records = {}
     for record in frame.to_dict("records"):
         layer = record["layer"]
         record["operating_point"] = operating_point(record["operating_point"])
         record["layer"] = None if layer is None or math.isnan(layer) else int(layer)
-        found[tuple(record[name] for name in key)] = record
-    return found
+        records[tuple(record[name] for name in key)] = record
+    return records
 
 
 def check_numbers(run: FinishedRun, tables: list[Table]) -> int:
-    """Every number of the tables against the files; how many there were."""
+    """Every shown of the tables against the files; how many there were."""
     results, pairs = indexed(run.path / "results.parquet", KEY), indexed(run.path / "pairs.parquet", PAIR_KEY)
     count = 0
     for table in tables:
-        for one in table.numbers():
-            if one.source == "results":
-                row = results[one.key]
-                assert one.value == row["value"]
-                for side, name in ((one.low, "low"), (one.high, "high")):
+        for shown in table.numbers():
+            if shown.source == "results":
+                row = results[shown.key]
+                assert shown.value == row["value"]
+                for side, name in ((shown.low, "low"), (shown.high, "high")):
                     assert side == row[name] or (side is None and math.isnan(row[name]))
-            elif one.source == "pairs":
-                row = pairs[one.key]
-                assert abs(one.value) == abs(row[one.column])
+            elif shown.source == "pairs":
+                row = pairs[shown.key]
+                assert abs(shown.value) == abs(row[shown.column])
             else:
-                file, line = one.key
+                file, line = shown.key
                 with (PUBLISHED / file).open() as lines:
                     record = list(csv.DictReader(lines))[line - 2]
-                assert one.value == float(record[one.column])
+                assert shown.value == float(record[shown.column])
             count += 1
     return count
 
@@ -80,12 +80,12 @@ def test_every_number_equals_its_row_in_the_files(run: FinishedRun, tables: list
 
 def test_a_text_is_the_value_rounded_to_the_digits_it_shows(tables: list[Table]) -> None:
     for table in tables:
-        for one in table.numbers():
-            if one.text.startswith("<"):
-                assert one.value < float(one.text[1:])
+        for shown in table.numbers():
+            if shown.text.startswith("<"):
+                assert shown.value < float(shown.text[1:])
             else:
-                digits = len(one.text.partition(".")[2])
-                assert abs(float(one.text) - one.value) <= 0.5 * 10**-digits + 1e-9
+                digits = len(shown.text.partition(".")[2])
+                assert abs(float(shown.text) - shown.value) <= 0.5 * 10**-digits + 1e-9
 
 
 def test_the_text_of_a_cell_holds_the_texts_of_its_numbers(tables: list[Table]) -> None:
@@ -174,15 +174,15 @@ def test_a_grid_has_a_row_for_each_value_and_one_for_the_choice(tables: list[Tab
 def test_wins_count_claimed_differences(run: FinishedRun, tables: list[Table]) -> None:
     table = next(table for table in tables if table.name == "wins-dis-base-in-sample")
     pairs = pd.read_parquet(run.path / "pairs.parquet")
-    mine = pairs[(pairs["model"] == "base") & (pairs["protocol"] == "in-sample") & (pairs["measure"] == "dis")]
-    mine = mine[mine["layer"].isin([1, 2])]
+    pairs_by_dis = pairs[(pairs["model"] == "base") & (pairs["protocol"] == "in-sample") & (pairs["measure"] == "dis")]
+    pairs_by_dis = pairs_by_dis[pairs_by_dis["layer"].isin([1, 2])]
     labels = [column.title for column in table.columns[1:]]
     for row in table.rows:
         for title, cell in zip(labels, row.cells[1:], strict=True):
             if cell.status != "ok":
                 continue
             better = worse = 0
-            for pair in mine.itertuples():
+            for pair in pairs_by_dis.itertuples():
                 a, b = run.label(pair.signal_a, pair.parameters_a), run.label(pair.signal_b, pair.parameters_b)
                 if {a, b} == {row.cells[0].text, title} and pair.p_adjusted < 0.05:
                     ahead = (pair.difference > 0) == (a == row.cells[0].text)
@@ -215,8 +215,8 @@ def test_names_of_tables_are_safe_file_names_and_differ(
     tables: list[Table], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     hostile = tables_of(FinishedRun(hostile_run(tmp_path_factory)))
-    for found in (tables, hostile):
-        names = [table.name for table in found]
+    for named in (tables, hostile):
+        names = [table.name for table in named]
         assert len(set(names)) == len(names)
         assert all(re.fullmatch(r"[a-z0-9-]{1,120}", name) for name in names)
 
@@ -231,10 +231,10 @@ def test_hostile_names_stay_as_they_are(tmp_path_factory: pytest.TempPathFactory
 
 def test_one_signal_on_three_rows_still_makes_tables_without_pairs(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = FinishedRun(three_rows(tmp_path_factory))
-    found = tables_of(run)
-    assert {"main"} <= {table.name for table in found}
-    assert not [table for table in found if table.topic in ("pairs", "parameters", "backbones", "costs")]
-    check_numbers(run, found)
+    tables = tables_of(run)
+    assert {"main"} <= {table.name for table in tables}
+    assert not [table for table in tables if table.topic in ("pairs", "parameters", "backbones", "costs")]
+    check_numbers(run, tables)
 
 
 @pytest.mark.e2e

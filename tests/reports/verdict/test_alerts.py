@@ -34,8 +34,8 @@ def entries(run_dir: Path) -> pd.DataFrame:
     record = json.loads((run_dir / "run.json").read_text())
     named = {(entry["signal"], entry["parameters"]) for entry in record["entries"]}
     results = pd.read_parquet(run_dir / "results.parquet")
-    own = [pair in named for pair in zip(results["signal"], results["parameters"], strict=True)]
-    return results[pd.Series(own, index=results.index) & (results["cache"] != "")]
+    is_entry = [pair in named for pair in zip(results["signal"], results["parameters"], strict=True)]
+    return results[pd.Series(is_entry, index=results.index) & (results["cache"] != "")]
 
 
 def test_unmatched_readings_are_counted(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:
@@ -44,7 +44,7 @@ def test_unmatched_readings_are_counted(alerts: dict[str, Alert], entries: pd.Da
     ]
     assert len(unmatched) > 0
     assert alerts["unmatched"].headline == f"{len(unmatched)} readings not matched in speed-up"
-    assert any(place.startswith("PABEE: ") for place in alerts["unmatched"].places)
+    assert any(where.startswith("PABEE: ") for where in alerts["unmatched"].places)
 
 
 def test_few_samples_are_named_with_their_number(alerts: dict[str, Alert]) -> None:
@@ -54,7 +54,7 @@ def test_few_samples_are_named_with_their_number(alerts: dict[str, Alert]) -> No
 def test_two_classes_make_signals_identical_and_the_alert_says_which(alerts: dict[str, Alert]) -> None:
     twins = " ".join(alerts["identical"].places)
     assert "DeeBERT, Right-Tool" in twins and "SST-2 with base" in twins and "MRPC with base" in twins
-    assert not any("Right-Tool" in place and "MNLI" in place for place in alerts["identical"].places)
+    assert not any("Right-Tool" in where and "MNLI" in where for where in alerts["identical"].places)
 
 
 def test_ties_come_from_the_share_of_tied_pairs(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:

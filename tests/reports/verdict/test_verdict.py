@@ -97,12 +97,12 @@ def test_every_task_has_its_standing(verdict: RunVerdict) -> None:
 
 
 def made(
-    place: str, best: str, level: tuple[str, ...] = (), compared: int = 3, behind: Lead | None = None
+    task: str, best: str, level: tuple[str, ...] = (), compared: int = 3, behind: Lead | None = None
 ) -> ColumnStanding:
     """A standing on one task, made by hand."""
     return ColumnStanding(
-        place=place,
-        question=(place, "m", "dev", "in-sample", "speed_up=2", None, "", "accuracy"),
+        task=task,
+        question=(task, "m", "dev", "in-sample", "speed_up=2", None, "", "accuracy"),
         best=best,
         signal=best,
         score=Number(90.0, "90.0", 89.0, 91.0, "[89.0, 91.0]"),
