@@ -127,6 +127,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
         disk.remove(earlier)
 
 
+def move_files(source: Path, target: Path) -> None:
+    """Flush the files of ``source`` and give each its name in the folder ``target``, whose other files stay."""
+    try:
+        disk.make_directory(target)
+        _flush_below(source)
+        for file in sorted(source.iterdir()):
+            disk.rename(file, target / file.name)
+        disk.flush(target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {reason(error)}") from error
+
+
 @contextmanager
 def _removed_on_error(temporary: Path, path: Path) -> Iterator[None]:
     try:

@@ -1,6 +1,7 @@
 """Everything that is made from a finished run's result files: tables, findings, figures, and the page, in that order.
 
-The page is taken away first and written last, so that a folder with a page has all its views.
+The page is taken away first and written last, so that a folder with a page has all its views. Other files in ``tables``
+and ``figures`` stay: only what the folder's inventory lists is replaced.
 """
 
 from __future__ import annotations
@@ -8,14 +9,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from exitbench.atomic_files import whole_folder, write_text
+from exitbench.atomic_files import move_files, write_text
+from exitbench.output_folder import VIEWS, claimed
 from exitbench.progress import ProgressBar
 from exitbench.reports.figures.catalogue import ReportFigure, figures_of
 from exitbench.reports.findings.findings import findings
-from exitbench.reports.formats.all_formats import FormattedTable, formatted
+from exitbench.reports.formats.all_formats import formatted
 from exitbench.reports.page.page import Page
 from exitbench.reports.page.run_view import RunContent
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -51,52 +53,58 @@ def write_views(run: FinishedRun, workers: Workers | None = None) -> None:
     gets ``findings.md``.
     Raises RuntimeError when a figure could not be drawn (the other views are there by then, without a page).
     """
-    (run.path / PAGE).unlink(missing_ok=True)
-    figures = figures_of(run)
-    with figures_drawn(run, figures, workers or Workers()) as failures:
-        tables = [formatted(table) for table in tables_of(run)]
-        write_tables(tables, run.path / TABLES)
-        write_findings(run)
-        page = Page([RunContent(run, tables, figures)])
-        page.prepare()
-    if failures:
-        raise RuntimeError("; ".join(f"{failure.label}: {failure.reason}" for failure in failures))
-    page.write(run.path / PAGE)
-
-
-def write_findings(run: FinishedRun) -> None:
-    """Write the findings, or take away old ones where the run has none."""
-    text = findings(run)
-    if text is None:
-        (run.path / FINDINGS).unlink(missing_ok=True)
-    else:
-        write_text(run.path / FINDINGS, text)
-
-
-def write_tables(tables: Sequence[FormattedTable], folder: Path) -> None:
-    """Every table in every format; files of tables that are no more are taken away."""
-    with whole_folder(folder) as temporary:
-        for formatted_table in tables:
-            for ending, text in formatted_table.texts.items():
-                (temporary / f"{formatted_table.table.name}.{ending}").write_bytes(text.encode())
+    with claimed(run.path) as folder:
+        folder.begin(VIEWS, ())
+        figures = figures_of(run)
+        with figures_drawn(run, figures, workers or Workers()) as drawn:
+            tables = [formatted(table) for table in tables_of(run)]
+            text = findings(run)
+            page = Page([RunContent(run, tables, figures)])
+            page.prepare()
+        texts = {f"{table.table.name}.{ending}": text for table in tables for ending, text in table.texts.items()}
+        names = [PAGE, *(f"{TABLES}/{name}" for name in texts), *(f"{FIGURES}/{file.name}" for file in drawn.files)]
+        folder.begin(VIEWS, names if text is None else [*names, FINDINGS])
+        with staged(run.path / TABLES) as stage:
+            for name, content in texts.items():
+                (stage / name).write_bytes(content.encode())
+        with staged(run.path / FIGURES) as stage:
+            for file in drawn.files:
+                file.replace(stage / file.name)
+        if text is not None:
+            write_text(run.path / FINDINGS, text)
+        shutil.rmtree(run.path / UNFINISHED, ignore_errors=True)
+        if drawn.failures:
+            raise RuntimeError("; ".join(f"{failure.label}: {failure.reason}" for failure in drawn.failures))
+        page.write(run.path / PAGE)
 
 
 @contextmanager
-def figures_drawn(run: FinishedRun, figures: Sequence[ReportFigure], workers: Workers) -> Iterator[list[Failure]]:
-    """Have all figures drawn while the block goes on; when it ends, the list holds those that could not be."""
-    failures: list[Failure] = []
+def staged(target: Path) -> Iterator[Path]:
+    """A scratch folder whose files move into ``target`` when the block ends."""
+    stage = target.parent / UNFINISHED / f"{target.name} ready"
+    stage.mkdir(parents=True)
+    yield stage
+    move_files(stage, target)
+
+
+@dataclass
+class DrawnFigures:
+    """The files of figures, still under ``.views``, and the figures that could not be drawn."""
+
+    files: list[Path] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+
+@contextmanager
+def figures_drawn(run: FinishedRun, figures: Sequence[ReportFigure], workers: Workers) -> Iterator[DrawnFigures]:
+    """Have all figures drawn while the block goes on; when it ends, what it was given holds the outcome."""
+    drawn = DrawnFigures()
     unfinished = run.path / UNFINISHED
-    for folder in (run.path / FIGURES, unfinished):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(unfinished, ignore_errors=True)
     units = [FigureUnit(unfinished / figure.name, run.path, figure) for figure in figures]
     with ProgressBar("figures", len(units), transient=True) as bar:
         wait = workers.begin(units, lambda unit: bar.advance(note=unit.label))
-        yield failures
-        failures += wait()
-    with whole_folder(run.path / FIGURES) as temporary:
-        for unit in units:
-            for ending in ("svg", "png"):
-                drawn = unit.folder / f"{unit.figure.name}.{ending}"
-                if drawn.is_file():
-                    drawn.replace(temporary / drawn.name)
-    shutil.rmtree(unfinished, ignore_errors=True)
+        yield drawn
+        drawn.failures = wait()
+    files = [unit.folder / f"{unit.figure.name}.{ending}" for unit in units for ending in ("svg", "png")]
+    drawn.files = [file for file in files if file.is_file()]

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exitbench.atomic_files import make_directory, write_text
+from exitbench.atomic_files import write_text
 from exitbench.benchmarks.measures.network_cost import Operations, Parameters, Shape
 from exitbench.cache.format.files import file_bytes
 from exitbench.errors import InputError
+from exitbench.output_folder import claimed
 
 COST_FILE = "cost.json"
 SCHEMA = 1
@@ -62,19 +63,21 @@ class Cost:
 
 
 def write_cost(directory: Path, cost: Cost) -> list[Path]:
-    """Write ``operations.csv``, ``parameters.csv``, ``timing.csv`` (if timed) and, last, ``cost.json``."""
-    make_directory(directory)
+    """Write ``operations.csv``, ``parameters.csv``, ``timing.csv`` (if timed) and, last, ``cost.json``.
+
+    Raises InputError for a folder that is neither empty nor exitbench's own.
+    """
     tables: dict[str, Sequence[Any]] = {"operations": cost.operations, "parameters": cost.parameters}
     if cost.timing is not None:
         tables["timing"] = cost.timing.rows
-    written = []
-    for name, rows in tables.items():
-        written.append(directory / f"{name}.csv")
-        write_text(written[-1], _csv(rows))
+    texts = {f"{name}.csv": _csv(rows) for name, rows in tables.items()}
     record = {"schema": SCHEMA, **dataclasses.asdict(cost)}
-    written.append(directory / COST_FILE)
-    write_text(written[-1], json.dumps(record, indent=2, ensure_ascii=False) + "\n")
-    return written
+    texts[COST_FILE] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    with claimed(directory) as folder:
+        folder.begin("cost", [COST_FILE, *(name for name in texts if name != COST_FILE)])
+        for name, text in texts.items():
+            write_text(directory / name, text)
+    return [directory / name for name in texts]
 
 
 def read_cost(directory: Path) -> Cost | None:

@@ -94,15 +94,19 @@ def versions() -> dict[str, str]:
 
 
 def git_state() -> dict[str, Any]:
-    """The commit of exitbench's own sources and whether they were changed; empty outside a repository."""
-    root = Path(__file__).resolve().parents[2]
+    """The commit of exitbench's own sources and whether they were changed; None for both where git does not track them.
+
+    An installed exitbench often lies inside a repository, of its user's project or home: that commit says nothing here.
+    """
+    source = Path(__file__).resolve()
 
     def git(*words: str) -> str:
         return subprocess.run(
-            ["git", "-C", str(root), *words], capture_output=True, text=True, check=True
+            ["git", "-C", str(source.parent), *words], capture_output=True, text=True, check=True
         ).stdout.strip()
 
     try:
+        git("ls-files", "--error-unmatch", source.name)
         return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
     except (OSError, subprocess.CalledProcessError):
         return {"commit": None, "dirty": None}

@@ -1,7 +1,8 @@
 """Run a suite: three stages of units over any number of processes, then the result files.
 
-Everything unfinished lies in ``<out>/.units``, which is removed when the run is complete; ``run.json`` is written last.
-A folder with a ``run.json`` that says ``complete`` is finished; anything else is taken up where it was left.
+Everything unfinished lies in ``<out>/.units``; ``run.json`` is written after all results, and only then is ``.units``
+removed. A folder with a ``run.json`` that says ``complete`` is finished; anything else is taken up where it was left.
+What an earlier run left (its page first, its record before its results) goes before anything new appears.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from exitbench.benchmarks.run.averages import AveragedCache, averages
 from exitbench.benchmarks.run.plan import CacheUnits, cache_units, plan_run
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
+from exitbench.benchmarks.scoring.score_store import has_failed_signals
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import read_manifest
 from exitbench.errors import InputError
+from exitbench.output_folder import VIEWS, claimed
 from exitbench.progress import ProgressBar
 from exitbench.signals.registry.discovery import load_registry
-from exitbench.workers import DONE, Failure, Unit, Workers, is_done
+from exitbench.workers import Failure, Unit, Workers, is_done
 
-UNITS, JOINS = ".units", "joins"
+RECORD, UNITS, JOINS = "run.json", ".units", "joins"
 LITTLE = 64 * 2**20
 """Bytes of tensors that one process scores in less time than the others need to import torch."""
 
@@ -65,13 +68,12 @@ def run_suite(
     """Run a suite into ``out``; the result files are the same for any ``workers``, by default this process alone.
 
     ``tables`` names the result files to make, by default all; what only the others need is not computed.
-    Raises InputError for a folder that holds a finished run (unless ``force``) and for missing caches.
+    Raises InputError for a folder that holds a finished run (unless ``force``), other files than exitbench's, or a run
+    that is going on; and for missing caches.
     """
     started = datetime.now(UTC)
     clock = time.monotonic()
     suite.require_caches()
-    if (out / "run.json").exists() and not force and RunFiles(out).record.get("complete"):
-        raise InputError(f"{out} holds a finished run; give another folder with --out, or --force to replace it")
     resolved = [str(Path(directory).resolve()) for directory in directories]
     plan = plan_run(suite, load_registry(resolved))
     manifests = {path.name: read_manifest(path) for path in suite.caches}
@@ -79,35 +81,43 @@ def run_suite(
         if not manifest.complete:
             raise InputError(f"cache {path.name} is incomplete; resume its collection first")
         suite.layers_of(manifest.model.layers)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "run.json").unlink(missing_ok=True)
-    units = cache_units(suite, plan, resolved, out / UNITS, tables)
-    workers = workers or Workers()
-    failures = perform_stages(units, workers)
-    averaged = [
-        AveragedCache(name, manifest.model.name, manifest.split, manifest.task.metric)
-        for name, manifest in manifests.items()
-    ]
-    failures += write_results(out, units, averaged, plan.names, workers, tables)
-    hashes = [cache.manifest_sha256 for cache in units]
-    record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures) | {
-        "signals_dirs": resolved,
-        "command": shlex.join(arguments),
-        "arguments": list(arguments),
-        "started": started.isoformat(timespec="seconds"),
-        "seconds": round(time.monotonic() - clock, 3),
-        "jobs": workers.jobs,
-    }
-    if not failures:
-        shutil.rmtree(out / UNITS)
-    write_json(out / "run.json", record)
-    return RunOutcome(out, tuple(failures))
+    with claimed(out) as folder:
+        if (out / RECORD).exists() and not force and RunFiles(out).record.get("complete"):
+            shutil.rmtree(out / UNITS, ignore_errors=True)  # of a run that was killed while it removed them
+            raise InputError(f"{out} holds a finished run; give another folder with --out, or --force to replace it")
+        folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables)], outdated=[VIEWS])
+        units = cache_units(suite, plan, resolved, out / UNITS, tables)
+        workers = workers or Workers()
+        failures = perform_stages(units, workers)
+        averaged = [
+            AveragedCache(name, manifest.model.name, manifest.split, manifest.task.metric)
+            for name, manifest in manifests.items()
+        ]
+        failures += write_results(out, units, averaged, plan.names, workers, tables)
+        hashes = [cache.manifest_sha256 for cache in units]
+        record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures) | {
+            "signals_dirs": resolved,
+            "command": shlex.join(arguments),
+            "arguments": list(arguments),
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - clock, 3),
+            "jobs": workers.jobs,
+        }
+        write_json(out / RECORD, record)
+        if not failures:
+            shutil.rmtree(out / UNITS)
+        return RunOutcome(out, tuple(failures))
 
 
 def perform_stages(units: Sequence[CacheUnits], workers: Workers) -> list[Failure]:
     """Do all units, stage by stage; what rests on a failed unit is left out and not reported again."""
     scores = [cache.score for cache in units]
     failures: list[Failure] = []
+    for cache in units:
+        if has_failed_signals(cache.score.folder):  # at an earlier start: they get another chance
+            shutil.rmtree(cache.score.folder)
+        if not all(map(is_done, cache.measures)):  # what was compared are fewer signals than there may be now
+            shutil.rmtree(cache.compare.folder, ignore_errors=True)
     with ProgressBar("run", sum(2 + len(cache.measures) for cache in units), transient=True) as bar:
 
         def finished(unit: Unit) -> None:
@@ -116,14 +126,8 @@ def perform_stages(units: Sequence[CacheUnits], workers: Workers) -> list[Failur
         failures += scorers(scores, workers).run(scores, finished)
         scored = [cache for cache in units if is_done(cache.score)]
         failures += workers.run([unit for cache in scored for unit in cache.measures], finished)
-        for cache in units:
-            if not all(map(is_done, cache.measures)):
-                shutil.rmtree(cache.compare.folder, ignore_errors=True)  # made of fewer signals than there may be now
         ready = [cache.compare for cache in scored if any(map(is_done, cache.measures))]
         failures += workers.run(ready, finished)
-    for cache in units:
-        if is_done(cache.compare) and not all(map(is_done, cache.measures)):
-            (cache.compare.folder / DONE).unlink()  # to be made again once the missing signals are there
     return failures
 
 
@@ -169,7 +173,7 @@ def table_parts(units: Sequence[CacheUnits], tables: Sequence[str]) -> dict[str,
     parts: dict[str, list[Path]] = {name: [] for name in tables}
     for cache in units:
         measured = [unit.folder for unit in cache.measures if is_done(unit)]
-        compared = [cache.compare.folder] if (cache.compare.folder / "results.parquet").is_file() else []
+        compared = [cache.compare.folder] if is_done(cache.compare) else []
         for name in tables:
             if name in ("results", "pairs"):
                 # Rows of a cache without comparisons have no marks, but are not lost.

@@ -26,6 +26,8 @@ from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
 Role = Literal["test", "calibration"]
 ARRAYS = ("ids", "labels", "predictions")
+FAILED = "failed"
+"""A file that says that not all signals could be scored, so that these scores are not for another run."""
 PLAIN = "plain"
 """The variant of a signal that learns nothing."""
 
@@ -133,6 +135,13 @@ def save_scored_cache(folder: Path, scored: ScoredCache) -> None:
         "configurations": [dataclasses.asdict(configuration) for configuration in scored.configurations],
     }
     (folder / "meta.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    if any(configuration.problem and not configuration.left_out for configuration in scored.configurations):
+        (folder / FAILED).touch()
+
+
+def has_failed_signals(folder: Path) -> bool:
+    """Whether a signal failed when the scores in a folder were made."""
+    return (folder / FAILED).exists()
 
 
 def load_scored_cache(folder: Path) -> ScoredCache:

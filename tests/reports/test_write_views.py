@@ -9,6 +9,7 @@ import pytest
 from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.cli.app import main
 from exitbench.errors import InputError
+from exitbench.output_folder import INVENTORY
 from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
@@ -48,13 +49,16 @@ def test_views_leave_the_result_files_alone(viewed: Path, tmp_path_factory: pyte
     original = small_run(tmp_path_factory)
     for name in ("run.json", *(f"{table}.parquet" for table in SCHEMAS)):
         assert (viewed / name).read_bytes() == (original / name).read_bytes()
-    assert {path.name for path in viewed.iterdir() if path.name.startswith(".")} == set()
+    assert {path.name for path in viewed.iterdir() if path.name.startswith(".")} == {INVENTORY}
 
 
 @pytest.mark.process
 def test_two_processes_draw_the_same_bytes_and_old_files_go(viewed: Path, tmp_path: Path) -> None:
     again = tmp_path / "run"
     shutil.copytree(viewed, again)
+    inventory = json.loads((again / INVENTORY).read_text())
+    inventory["files"]["views"] += ["tables/stale.csv", "figures/stale.svg"]
+    (again / INVENTORY).write_text(json.dumps(inventory))
     (again / "tables" / "stale.csv").write_text("old")
     (again / "figures" / "stale.svg").write_text("old")
     with Workers(2) as workers:

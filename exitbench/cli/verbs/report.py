@@ -34,6 +34,7 @@ def command(
     """
     from exitbench.benchmarks.results.files import RunFiles
     from exitbench.errors import InputError
+    from exitbench.output_folder import claimed, refuse_foreign
     from exitbench.reports.page.page import write_page
     from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.reports.write_views import PAGE, write_views
@@ -41,6 +42,8 @@ def command(
 
     if len({run.resolve() for run in runs}) < len(runs):
         raise InputError("expected different runs, found the same folder twice")
+    if out is not None:
+        refuse_foreign(out)  # before anything is drawn
     for run in runs:
         if not RunFiles(run).record.get("complete"):
             echo(f"{run} is incomplete: its views show what is there", err=True)
@@ -50,7 +53,8 @@ def command(
     page = runs[0] / PAGE
     if out is not None or len(runs) > 1:
         folder = out or Path("out") / "report"
-        folder.mkdir(parents=True, exist_ok=True)
         page = folder / PAGE
-        write_page(runs, page)
+        with claimed(folder) as claim:
+            claim.begin("page", [PAGE])
+            write_page(runs, page)
     echo(f"report in {page}")

@@ -102,22 +102,22 @@ def command(
 def run_and_report(suite: Suite, folder: Path, workers: Workers, signals_dirs: list[Path], *, force: bool) -> bool:
     """Run one suite, print its summary and make its report; whether everything in it could be computed."""
     from exitbench.benchmarks.run.run_suite import run_suite
+    from exitbench.output_folder import claimed
     from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.reports.write_views import PAGE, write_views
 
-    if force:
-        (folder / PAGE).unlink(missing_ok=True)  # a page must never stand beside results it does not show
-    arguments = ["exitbench", *sys.argv[1:]]
-    outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, arguments=arguments)
-    run = FinishedRun(outcome.path)
-    print_summary(run)
-    for failure in outcome.failures:
-        echo(f"failed: {failure.label}: {failure.reason}", err=True)
-    echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
-    with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
-        write_views(run, workers)
-    echo(f"report in {outcome.path / PAGE}")
-    return outcome.complete
+    with claimed(folder):  # until its report is written
+        arguments = ["exitbench", *sys.argv[1:]]
+        outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, arguments=arguments)
+        run = FinishedRun(outcome.path)
+        print_summary(run)
+        for failure in outcome.failures:
+            echo(f"failed: {failure.label}: {failure.reason}", err=True)
+        echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
+        with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
+            write_views(run, workers)
+        echo(f"report in {outcome.path / PAGE}")
+        return outcome.complete
 
 
 def suites_of(targets: list[str]) -> list[Suite]:

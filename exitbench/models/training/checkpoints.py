@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from exitbench.atomic_files import PARTIAL
 from exitbench.errors import InputError, one_line
 from exitbench.models.network.folders import draft_folder
 from exitbench.models.network.multi_exit import MultiExitModel
+
+STEP_DIGITS = 8
 
 
 @dataclass
@@ -41,8 +45,21 @@ def checkpoints_of(out: Path) -> Path:
 
 def latest_checkpoint(out: Path) -> Path | None:
     """The newest whole checkpoint of a training towards ``out``."""
-    checkpoints = sorted(checkpoints_of(out).glob("step-*"))
+    checkpoints = all_checkpoints(out)
     return checkpoints[-1] if checkpoints else None
+
+
+def all_checkpoints(out: Path) -> list[Path]:
+    """Every whole checkpoint of a training towards ``out``, the newest last."""
+    return sorted(checkpoints_of(out).glob(f"step-{'[0-9]' * STEP_DIGITS}"))
+
+
+def remove_checkpoints(out: Path) -> None:
+    """Remove the checkpoints of a finished training, and their folder unless somebody else has put something there."""
+    for checkpoint in [*all_checkpoints(out), *checkpoints_of(out).glob(f".step-*{PARTIAL}")]:
+        shutil.rmtree(checkpoint)
+    with suppress(OSError):
+        checkpoints_of(out).rmdir()
 
 
 def starting_point(out: Path, resume: bool) -> Path | None:
@@ -67,7 +84,7 @@ def save_checkpoint(
     settings: dict[str, Any],
 ) -> Path:
     """Write a checkpoint and remove the older ones; returns its folder."""
-    target = checkpoints_of(out) / f"step-{progress.step:08d}"
+    target = checkpoints_of(out) / f"step-{progress.step:0{STEP_DIGITS}d}"
     moments: dict[str, Tensor] = {}
     for name, parameter in trained.items():
         for key, value in optimizer.state.get(parameter, {}).items():
@@ -84,7 +101,7 @@ def save_checkpoint(
             "settings": settings,
         }
         (draft / "progress.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    for older in target.parent.glob("step-*"):
+    for older in all_checkpoints(out):
         if older != target:
             shutil.rmtree(older)
     return target

@@ -7,7 +7,6 @@ step; so weights, optimiser state and a step number are all a resumed run needs 
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -29,6 +28,7 @@ from exitbench.models.training.checkpoints import (
     load_moments,
     load_weights,
     read_progress,
+    remove_checkpoints,
     save_checkpoint,
     starting_point,
     step_seed,
@@ -273,7 +273,7 @@ class Training:
                 "history": self.progress.history,
             }
             self.model.save_pretrained(self.out, notes)
-            shutil.rmtree(checkpoints_of(self.out), ignore_errors=True)
+            remove_checkpoints(self.out)
         self.accelerator.wait_for_everyone()
 
     def _anyone_stopped(self) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from exitbench.benchmarks.measures import network_cost as cost
 from exitbench.benchmarks.measures.cost_file import Cost, TimedSignal, Timing, read_cost, write_cost
 from exitbench.errors import InputError
+from exitbench.output_folder import INVENTORY
 from exitbench.places import PUBLISHED
 
 BERT_BASE = cost.Shape()
@@ -129,7 +130,7 @@ def test_the_cost_file_gives_back_what_was_written(timed: bool, tmp_path: Path) 
     written = write_cost(tmp_path / "new" / "folder", example(timed))
     names = ["operations.csv", "parameters.csv", *(["timing.csv"] if timed else []), "cost.json"]
     assert [path.name for path in written] == names
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == sorted(names)
+    assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {INVENTORY, *names}
     assert read_cost(tmp_path / "new" / "folder") == example(timed)
 
 

@@ -15,12 +15,14 @@ from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.benchmarks.run import run_suite as runner
 from exitbench.benchmarks.run.plan import cache_units, plan_run
 from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.run.units import JoinUnit
 from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import build
 from exitbench.errors import InputError
+from exitbench.output_folder import INVENTORY, read_inventory
 from exitbench.signals.registry.discovery import load_registry
-from exitbench.workers import Workers, perform
+from exitbench.workers import Failure, Workers, perform
 
 torch.set_num_threads(1)
 
@@ -71,7 +73,9 @@ def digests(out: Path) -> dict[str, str]:
 
 
 def test_a_run_leaves_exactly_the_documented_files(finished):
-    assert {path.name for path in finished.iterdir()} == {"run.json", *(f"{name}.parquet" for name in SCHEMAS)}
+    files = {"run.json", *(f"{name}.parquet" for name in SCHEMAS)}
+    assert {path.name for path in finished.iterdir()} == {INVENTORY, *files}
+    assert set(read_inventory(finished)["run"]) == files
 
 
 def test_run_json_says_what_was_run_on_what(finished, suite):
@@ -169,15 +173,19 @@ def test_a_failing_signal_is_reported_and_the_rest_finishes(finished, suite, tmp
     assert "broken" in set(again.files.results.signal)
 
 
-def test_a_table_that_cannot_be_joined_leaves_the_run_open(finished, suite, tmp_path):
-    out = tmp_path / "out"
-    (out / "samples.parquet").mkdir(parents=True)  # in the way of the file
-    (out / "samples.parquet" / "kept").touch()
-    outcome = run_suite(suite, out)
-    assert [failure.label for failure in outcome.failures] == ["samples: joined"]
+def test_a_table_that_cannot_be_joined_leaves_the_run_open(finished, suite, tmp_path, monkeypatch):
+    out, work = tmp_path / "out", JoinUnit.work
+
+    def full_disk(unit):
+        if unit.table == "samples":
+            raise InputError("no space left on the disk")
+        work(unit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JoinUnit, "work", full_disk)
+        outcome = run_suite(suite, out)
+    assert outcome.failures == (Failure("samples: joined", "no space left on the disk"),)
     assert not outcome.complete
-    (out / "samples.parquet" / "kept").unlink()
-    (out / "samples.parquet").rmdir()
     assert run_suite(suite, out).complete
     assert digests(out) == digests(finished)
 
