@@ -1,8 +1,8 @@
 """What differs between two runs over the same caches, with paired tests where the files hold both runs' samples.
 
-Task scores at a reading are compared sample by sample: McNemar's exact test on the answers that are right in one run
-only, and a sign test on the exit layers. For other numbers (DIS, rates, areas) a run keeps no samples; their
-differences are listed without a test. P-values are adjusted together by Holm's method.
+Task scores at an operating point are compared sample by sample: McNemar's exact test on the answers that are right
+in one run only, and a sign test on the exit layers. For other numbers (DIS, rates, areas) a run keeps no samples;
+their differences are listed without a test. P-values are adjusted together by Holm's method.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOISE = 1e-9
 
 @dataclass(frozen=True)
 class Paired:
-    """One reading of one signal in both runs, sample by sample; signals as the suites write them."""
+    """One operating point of one signal in both runs, sample by sample; signals as the suites write them."""
 
     cache: str
     protocol: str
@@ -74,7 +74,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs side by side: readings in pairs, other numbers that moved, and what only one of them has."""
+    """Two runs side by side: operating points in pairs, other numbers that moved, and what only one of them has."""
 
     run_a: str
     run_b: str
@@ -173,7 +173,7 @@ def only_in(run: FinishedRun, other: FinishedRun, entries: set[RunEntry]) -> lis
 
 
 def samples_by_point(run: FinishedRun) -> dict[tuple[Any, ...], pd.DataFrame]:
-    """``samples.parquet`` by cache, protocol, signal, parameters and reading, rows in the order of their ids."""
+    """``samples.parquet`` by cache, protocol, signal, parameters and operating point, rows by their ids."""
     columns = ["cache", "protocol", "signal", "parameters", "operating_point"]
     frame = run.files.table("samples")
     return {key: part.sort_values("id") for key, part in frame.groupby(columns, sort=False) if isinstance(key, tuple)}
@@ -186,7 +186,7 @@ def paired_points(
     protocols: list[str],
     entries: list[tuple[RunEntry, RunEntry]],
 ) -> Iterator[Paired]:
-    """Every reading that both runs have samples of."""
+    """Every operating point that both runs have samples of."""
     samples_a, samples_b = samples_by_point(a), samples_by_point(b)
     points = [operating_point(text) for text in dict.fromkeys(key[4] for key in samples_a)]
     for cache in caches:
@@ -201,7 +201,7 @@ def paired_points(
 
 
 def paired(question: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b: pd.DataFrame, depth: int) -> Paired:
-    """One reading in pairs; both frames in the order of their ids."""
+    """One operating point in pairs; both frames in the order of their ids."""
     if not np.array_equal(a["id"].to_numpy(), b["id"].to_numpy()):
         raise InputError(f"the runs hold different samples of {question[0]} at {question[-1]}")
     right_a, right_b = a["right"].to_numpy(dtype=bool), b["right"].to_numpy(dtype=bool)
@@ -234,7 +234,7 @@ def sign_test(first: int, second: int) -> float:
 
 
 def adjusted(paired: list[Paired]) -> list[Paired]:
-    """The readings with p-values adjusted over all of them, answers and exits apart."""
+    """The pairs with p-values adjusted over all of them, answers and exits apart."""
     right, exits = holm([pair.p_right for pair in paired]), holm([pair.p_exit for pair in paired])
     return [
         Paired(**{**asdict(pair), "p_right_adjusted": float(p), "p_exit_adjusted": float(q)})

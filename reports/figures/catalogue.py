@@ -34,7 +34,7 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
         parts = [kind, *name]
         if len(run.protocols) > 1:
             parts.append(spec.protocol)
-        alt = f"{title}. {caption} The numbers stand in the tables of the same question."
+        alt = f"{title}. {caption} The numbers are in the tables of the same question."
         figures.append(
             ReportFigure(
                 name="-".join(parts),
@@ -59,8 +59,8 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
                 "trade-off",
                 "main",
                 f"Task score against speed-up: {subtitle}",
-                f"Lines are trade-offs, {bands}, markers the matched readings; hollow markers are published figures of "
-                "another backbone.",
+                f"Lines are trade-offs, {bands}, markers the matched operating points; hollow markers are published "
+                "figures of another backbone.",
                 spec,
                 slug(cache.name),
             )
@@ -71,7 +71,7 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
                 "exits",
                 "main",
                 f"Exit layers near {primary}: {subtitle}",
-                "How many samples leave at each layer, right and wrong answers apart.",
+                "How many samples exit at each layer, right and wrong answers apart.",
                 FigureSpec("exits", protocol, cache=cache.name),
                 slug(cache.name),
             )

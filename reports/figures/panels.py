@@ -41,7 +41,7 @@ def fixed_panels(drawing: Drawing, left: float, bottom: float, top: float, gaps:
 
 
 def draw_exits(run: FinishedRun, spec: FigureSpec) -> Drawing:
-    """How many samples leave at each layer near the primary speed-up, one panel per signal."""
+    """How many samples exit at each layer near the primary speed-up, one panel per signal."""
     cache = cache_of(run, spec)
     speed = float(run.suite["primary_speed_up"])
     frame = of_place(run.histograms, cache.name, spec.protocol)
@@ -61,7 +61,9 @@ def draw_exits(run: FinishedRun, spec: FigureSpec) -> Drawing:
         bars = of_entry(frame, look.entry).sort_values("layer")
         axes.set_title(shortened(look.label, 22), color=look.colour, fontsize=9)
         if bars.empty:
-            axes.text(0.5, 0.5, "no reading", transform=axes.transAxes, ha="center", va="center", color="#666666")
+            axes.text(
+                0.5, 0.5, "no operating point", transform=axes.transAxes, ha="center", va="center", color="#666666"
+            )
             continue
         share = 100 / max(int(bars["count"].sum()), 1)
         right, both = bars["right"].to_numpy() * share, bars["count"].to_numpy() * share

@@ -17,7 +17,7 @@ from exitbench.reports.tables.cells import number_cell
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
 USED = ("ok", "unreliable")
-"""Statuses of numbers that are compared; an unmatched reading stands at another speed-up than its neighbours."""
+"""Statuses of numbers that are compared; an unmatched value is at another speed-up than its neighbours."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def spread_table(run: FinishedRun, entry: RunEntry, beside: RunEntry, spreads: S
     values = [entry.varied_text(value) for value in entry.values]
     columns = [
         TableColumn("Task"),
-        TableColumn("Read at"),
+        TableColumn("At"),
         *(TableColumn(title=title, measure="value") for title in (beside_name, *values)),
     ]
     columns += [
@@ -143,7 +143,7 @@ def spread_table(run: FinishedRun, entry: RunEntry, beside: RunEntry, spreads: S
         columns=tuple(columns),
         rows=tuple(rows),
         notes=(
-            f"{beside_name} stands beside for comparison and is not part of max − min. Standard error: the median of "
+            f"{beside_name} is beside for comparison and is not part of max − min. Standard error: the median of "
             "those of the single values.",
         ),
     )
@@ -151,7 +151,7 @@ def spread_table(run: FinishedRun, entry: RunEntry, beside: RunEntry, spreads: S
 
 @dataclass(frozen=True)
 class ProtocolChange:
-    """One entry near the primary speed-up: second protocol less first, on the caches that have a reading under both."""
+    """One entry near the primary speed-up: second protocol less first, on the caches that have a value under both."""
 
     entry: RunEntry
     tasks: tuple[str, ...]
@@ -227,7 +227,7 @@ def change_table(run: FinishedRun, changes: Sequence[ProtocolChange], first: str
         columns=tuple(columns),
         rows=tuple(rows),
         notes=(
-            "Scores in points, speed-ups as ratios. Readings more than 2% away from the wanted speed-up are left out.",
+            "Scores in points, speed-ups as ratios. Values more than 2% away from the wanted speed-up are left out.",
         ),
     )
 

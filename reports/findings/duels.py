@@ -11,21 +11,20 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
-from exitbench.reports.run_data.provenance import task_with_model
+from exitbench.reports.run_data.provenance import Name, Pair, task_with_model
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.pairs import pair_key
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 
 DuelVerdict = Literal["better", "worse", "not distinguishable", "not compared"]
 VERDICTS: tuple[DuelVerdict, ...] = ("better", "worse", "not distinguishable", "not compared")
-Question = tuple[str, str, str, OperatingPoint, int | None, str, str]
+DuelColumn = tuple[str, str, str, OperatingPoint, int | None, str, str]
 """What a pair is about, apart from its protocol: cache, model, split, operating point, layer, decisions, measure."""
-Name = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ class Duel:
     task: str
     where: str
     other: RunEntry
-    question: Question
-    pair: dict[str, Any] | None
+    question: DuelColumn
+    pair: Pair | None
     sign: int = 1
     tests: int = 0
 
@@ -81,8 +80,8 @@ class Duels:
         self.run, self.protocol, self.subject, self.others = run, protocol, subject, tuple(others)
 
     @cached_property
-    def _columns(self) -> dict[Question, dict[tuple[Name, Name], dict[str, Any]]]:
-        columns: dict[Question, dict[tuple[Name, Name], dict[str, Any]]] = {}
+    def _columns(self) -> dict[DuelColumn, dict[tuple[Name, Name], Pair]]:
+        columns: dict[DuelColumn, dict[tuple[Name, Name], Pair]] = {}
         for pair in self.run.pair_rows:
             if pair["protocol"] == self.protocol:
                 names = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
@@ -98,7 +97,7 @@ class Duels:
                 columns.setdefault(question, {})[names] = pair
         return columns
 
-    def duel(self, task: str, where: str, other: RunEntry, question: Question) -> Duel:
+    def duel(self, task: str, where: str, other: RunEntry, question: DuelColumn) -> Duel:
         """The subject against ``other`` in one column."""
         column = self._columns.get(question, {})
         first, second = (self.subject.signal, self.subject.parameters), (other.signal, other.parameters)
@@ -201,7 +200,7 @@ def duel_table(duels: Sequence[Duel], subject: str, other: str, what: str) -> Ta
     ]
     columns = (
         TableColumn("Task"),
-        TableColumn("Read at"),
+        TableColumn("At"),
         TableColumn(title=f"{subject} less {other}", measure="difference"),
         TableColumn("Verdict"),
     )
@@ -267,7 +266,7 @@ def rates_table(rates: Sequence[tuple[Sequence[Duel], Sequence[Duel]]], subject:
     return Table(
         name="",
         title=f"Premature and delayed exiting rates near {speed_up}: {subject} less the other",
-        question=f"Does {subject} leave less often on wrong answers, and stay less often on right ones?",
+        question=f"Does {subject} exit less often on wrong answers, and continue less often on right ones?",
         topic="rates",
         columns=tuple(columns),
         rows=tuple(rows),

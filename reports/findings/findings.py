@@ -177,8 +177,8 @@ class Findings:
         tables.append(agreement_table(self.run, self.protocol, self.subject))
         rule = (
             f"Ranks are those of point values. The order is said to appear where {self.subject.title} alone comes "
-            f"first and at least {MOST_PAIRS:.0%} of the pairs of signals stand as in the paper, and to appear in part "
-            "where one of the two holds."
+            f"first and at least {MOST_PAIRS:.0%} of the pairs of signals are in the paper's order, and to appear in "
+            "part where one of the two holds."
         )
         return Section("The paper's order and ours", (*sentences, rule), tuple(tables))
 

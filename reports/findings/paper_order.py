@@ -1,6 +1,6 @@
 """The order of the signals on some caches, and the order in which the paper's tables put them.
 
-An order is made of point values: it tells who stands above whom, not whether that could be chance. The values are
+An order is made of point values: it tells who is above whom, not whether that could be chance. The values are
 means over the tasks of one model; the paper's are means over the same tasks, of the signals that its tables hold.
 """
 
@@ -23,7 +23,7 @@ from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
 Appearance = Literal["appears", "appears in part", "does not appear", "cannot be looked for"]
 MOST_PAIRS = 0.75
-"""The share of pairs of signals that must stand as in the paper for its order to appear."""
+"""The share of pairs of signals that must be in the paper's order for its order to appear."""
 PUBLISHED_DEPTH = 12
 """The published DIS table names layers of networks this deep."""
 SAME = 9
@@ -34,7 +34,7 @@ SAME = 9
 class Order:
     """Values of some signals by title, ours and the paper's; ``over`` counts what each of our values is the mean of.
 
-    ``stood_in`` counts unmatched readings whose place the expected value at exactly the wanted speed-up took.
+    ``stood_in`` counts unmatched values in whose place the expected value at exactly the target speed-up is used.
     """
 
     ours: Mapping[str, float]
@@ -48,7 +48,7 @@ class Order:
         return [name for name in self.ours if name in self.paper]
 
     def pairs(self) -> tuple[int, int]:
-        """How many pairs of shared signals stand in the paper's order, of how many that both tell apart."""
+        """How many pairs of shared signals are in the paper's order, of how many that both tell apart."""
         same = total = 0
         for first, second in itertools.combinations(self.shared, 2):
             ours = round(self.ours[first] - self.ours[second], SAME)
@@ -67,7 +67,7 @@ class Order:
         return float(correlation.statistic)
 
     def first(self, name: str) -> bool:
-        """Whether this signal stands above all others that both orders hold."""
+        """Whether this signal is above all others that both orders hold."""
         return name in self.shared and rank({title: self.ours[title] for title in self.shared}, name) == (1, False)
 
     def appears(self, name: str) -> Appearance:
@@ -218,13 +218,13 @@ def order_table(order: Order, title: str, tasks: str) -> Table:
     notes = [f"Means over {tasks}. = shares the rank; – is not in the paper's table."]
     if order.stood_in:
         notes.append(
-            f"{order.stood_in} of the readings were more than 2% away from the wanted speed-up; in their place stands "
+            f"{order.stood_in} of the values were more than 2% away from the wanted speed-up; in their place is "
             "the expected value at exactly it."
         )
     return Table(
         name="",
         title=title,
-        question="Who stands above whom, here and in the paper?",
+        question="Who is above whom, here and in the paper?",
         topic="main",
         columns=tuple(columns),
         rows=tuple(rows),

@@ -99,7 +99,7 @@ def order_part(order: Order, subject: str, what: str) -> str:
     ours, paper = ({name: values[name] for name in order.shared} for values in (order.ours, order.paper))
     return (
         f"by {what}, {subject} is {rank_words(ours, subject)} (in the paper {rank_words(paper, subject)}) and {same} "
-        f"of {total} pairs of signals stand as in the paper (Kendall's tau {fixed(order.tau(), 2)})"
+        f"of {total} pairs of signals are in the paper's order (Kendall's tau {fixed(order.tau(), 2)})"
     )
 
 
@@ -189,7 +189,7 @@ def change_sentence(changes: Sequence[ProtocolChange], first: str, second: str, 
     ]
     paces = [value for change in changes for value in change.speed_ups]
     if not moved:
-        return f"No reading {near} stands under both protocols, {first} and {second}."
+        return f"There is no score {near} under both protocols, {first} and {second}."
     value, title, task = max(moved, key=lambda change: abs(change[0]))
     average = signed(mean([score for score, *_ in moved]), 2)
     return (

@@ -2,7 +2,7 @@
 
 Where ``curves.parquet`` stores exits and rates with each operating point (protocols with a threshold axis), the
 explorer can move freely. Where it does not (merged folds have no common threshold), only the curve moves; rates and
-exit histograms then come from the stored readings, and the page says so.
+exit histograms then come from the stored operating points, and the page says so.
 
 Columns are coded as differences to the previous entry, in units of :data:`SCORE_UNIT` and :data:`RATE_UNIT`; the
 speed-up of an exact point is not stored, since the exit counts give it exactly.
@@ -166,7 +166,7 @@ def final_score(run: FinishedRun, cache: CacheMetadata, protocol: str) -> float 
 
 
 def named_thresholds(run: FinishedRun) -> dict[tuple[str, str, str, str], list[float]]:
-    """Thresholds of readings in the results, by cache, protocol, signal and parameters: their points are kept."""
+    """Thresholds in the results, by cache, protocol, signal and parameters: their points are kept."""
     thresholds: dict[tuple[str, str, str, str], list[float]] = {}
     for row in run.rows.values():
         if row.threshold is not None and row.layer is None and row.operating_point.kind in ("speed_up", "loss"):
@@ -249,7 +249,7 @@ Stored = dict[tuple[str, str, str, str], dict[OperatingPoint, dict[str, float]]]
 
 
 def stored_rates(run: FinishedRun) -> Stored:
-    """Rates over all layers, score and speed-up of every matched reading: by place, reading and column."""
+    """Rates over all layers, score and speed-up at every matched operating point: by curve, point and column."""
     score_measures = {cache.name: cache.measure for cache in run.caches}
     rates: Stored = {}
     for row in run.rows.values():
@@ -269,7 +269,7 @@ def stored_rates(run: FinishedRun) -> Stored:
 def stored_points(
     curve_key: tuple[str, str, str, str], exits: pd.DataFrame | None, rates: Stored
 ) -> list[dict[str, Any]]:
-    """Exit counts and rates at the stored matched readings, for curves that have none of their own."""
+    """Exit counts and rates at the stored matched operating points, for curves that have none of their own."""
     if exits is None:
         return []
     counts_of_signal = exits[(exits["signal"] == curve_key[2]) & (exits["parameters"] == curve_key[3])]

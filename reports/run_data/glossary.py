@@ -15,12 +15,12 @@ class Term:
 
 GLOSSARY = {
     "accuracy": Term(
-        "Accuracy", "Share of samples whose answer is right, in percent, each answered by the layer it leaves at."
+        "Accuracy", "Share of samples whose answer is right, in percent, each answered by the layer it exits at."
     ),
     "f1": Term("F1", "F1 of class 1 in percent, once, over the merged answers of all exits."),
     "mean_accuracy_f1": Term(
         "Average score",
-        "Mean over tasks of each task's own score: accuracy for some, F1 for others; blank if a task has no reading.",
+        "Mean over tasks of each task's own score: accuracy for some, F1 for others; blank if a task has no value.",
     ),
     "speed_up": Term(
         "Speed-up",
@@ -69,7 +69,7 @@ GLOSSARY = {
 
 DECISIONS = {
     "all": "every decision of every sample at every internal layer, whether or not the sample is still there",
-    "reached": "only decisions that a sample lives to see, up to the layer it leaves at",
+    "reached": "only decisions that a sample lives to see, up to the layer it exits at",
 }
 
 

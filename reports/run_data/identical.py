@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identical:
-    """Entries whose rankings and readings agree in every number, under one protocol on one cache."""
+    """Entries whose rankings and scores agree in every number, under one protocol on one cache."""
 
     cache: CacheMetadata
     protocol: str
@@ -50,5 +50,5 @@ def identical_entries(run: FinishedRun) -> list[Identical]:
 
 
 def is_telling(row: Row) -> bool:
-    """Whether a number belongs to the ranking or the readings, rather than to a threshold somebody chose."""
+    """Whether a number belongs to the ranking or the scores, rather than to a threshold somebody chose."""
     return row.measure in ("dis", "accuracy", "speed_up") and row.operating_point.kind != "tau" and not row.decisions

@@ -17,6 +17,8 @@ from exitbench.reports.run_data.numbers import Number
 KEYS: Mapping[str, Sequence[str]] = {"results": KEY, "pairs": PAIR_KEY}
 Pair = Mapping[str, Any]
 """One row of ``pairs.parquet``; an absent layer is None."""
+Name = tuple[str, str]
+"""Signal and parameters of an entry."""
 
 
 def key_part(name: str, value: Any) -> Hashable:
@@ -52,7 +54,7 @@ class SourceRows:
         self.run = run
 
     @property
-    def pairs(self) -> list[dict[str, Any]]:
+    def pairs(self) -> Sequence[Pair]:
         """Every row of ``pairs.parquet`` in the order of the file."""
         return self.run.pair_rows
 

@@ -8,6 +8,7 @@ from typing import Any
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 from exitbench.reports.run_data.numbers import Number, fixed, number, p_text
+from exitbench.reports.run_data.provenance import Pair
 from exitbench.reports.run_data.published import WHAT, PublishedFigure
 from exitbench.reports.tables.table import Cell, missing
 
@@ -72,7 +73,7 @@ def ratio(row: Row | None) -> Cell:
 
 
 def score_at_speed(score: Row | None, speed: Row | None, exact: Row | None = None, exactly: str = "") -> Cell:
-    """The paper's form ``score (speed-up×)``; beside an unmatched reading the value at ``exactly`` that speed-up."""
+    """The paper's form ``score (speed-up×)``; beside an unmatched score the value at ``exactly`` that speed-up."""
     if score is None or not has_value(score):
         return undefined_cell(score)
     shown_score = result_number(score)
@@ -101,7 +102,7 @@ def dis_cell(dis: Row | None, tied: Row | None) -> Cell:
     return cell_of(dis, f"{shown_dis.text} ({share.text}% tied)", (shown_dis, share))
 
 
-def pair_cell(pair: dict[str, Any], key: tuple[Any, ...], sign: int) -> Cell:
+def pair_cell(pair: Pair, key: tuple[Any, ...], sign: int) -> Cell:
     """A paired difference with its adjusted p-value; ``sign`` is -1 when the row of the table is the second signal."""
     difference, adjusted = float(pair["difference"]), float(pair["p_adjusted"])
     if math.isnan(difference):

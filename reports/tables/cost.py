@@ -9,7 +9,7 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number, fixed, number
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label, missing
 
-Key = tuple[Any, ...]
+CostKey = tuple[Any, ...]
 
 
 def cost_tables(run: FinishedRun) -> list[Table]:
@@ -33,7 +33,7 @@ def count_text(count: float) -> str:
     return f"{count:g}"
 
 
-def count_cell(count: int | None, key: Key, column: str) -> Cell:
+def count_cell(count: int | None, key: CostKey, column: str) -> Cell:
     """A number of operations or parameters."""
     if count is None:
         return missing("no derivation is known")
@@ -131,7 +131,7 @@ def timing_table(cost: Cost) -> Table:
     )
 
 
-def timed_cells(timed: TimedSignal, key: Key) -> list[Cell]:
+def timed_cells(timed: TimedSignal, key: CostKey) -> list[Cell]:
     """Seconds and overhead of one contender, with intervals, and the published overhead."""
     time = number(
         1000 * timed.seconds,

@@ -9,12 +9,10 @@ from exitbench.benchmarks.results.schema import PAIR_KEY
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
 from exitbench.reports.run_data.finished_run import FinishedRun, Group
 from exitbench.reports.run_data.names import slug, table_name
+from exitbench.reports.run_data.provenance import Name, Pair
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import finished, where
-
-Pair = dict[str, Any]
-Name = tuple[str, str]
 
 
 def pair_key(pair: Pair) -> tuple[Any, ...]:

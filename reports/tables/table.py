@@ -140,7 +140,7 @@ TOPICS = {
     "main": "How much accuracy is left near the wanted speed-up?",
     "loss": "How fast may it get within a given loss?",
     "dis": "Does the signal rank right predictions above wrong ones?",
-    "rates": "Does it leave too early or too late?",
+    "rates": "Does it exit too early or too late?",
     "parameters": "What do the parameters change?",
     "pairs": "Which differences can be claimed?",
     "backbones": "Does it hold for another backbone?",

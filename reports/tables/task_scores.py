@@ -1,4 +1,4 @@
-"""Tables of task scores: near a wanted speed-up, the largest speed-up within a loss, areas, and across backbones."""
+"""Tables of task scores: near a target speed-up, the largest speed-up within a loss, areas, and across backbones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finishe
 
 AVERAGE = "AVG"
 READ_AT = {"final": FINAL, "oracle": NOWHERE}
-"""Bounds that have one reading only, whatever the wanted speed-up."""
+"""Bounds that have one operating point only, whatever the target speed-up."""
 
 
 def score_columns(run: FinishedRun, group: Group) -> list[TableColumn]:
@@ -33,7 +33,7 @@ def score_columns(run: FinishedRun, group: Group) -> list[TableColumn]:
 def score_cell(
     run: FinishedRun, cache: CacheMetadata, protocol: str, signal: str, parameters: str, point: OperatingPoint
 ) -> Cell:
-    """Score and speed-up of one signal at one reading of one cache; a bound without readings at its own."""
+    """Score and speed-up of one signal at one operating point of one cache; a bound at its own."""
     stored_point = READ_AT.get(signal, point)
     measure = cache.measure
     score = run.row(cache, protocol, signal, parameters, measure, stored_point)

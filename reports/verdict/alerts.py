@@ -1,4 +1,4 @@
-"""What a reader must know before trusting a table: failures, gaps, thin data, unmatched readings, ties, twins."""
+"""What a reader must know before trusting a table: failures, gaps, thin data, unmatched speed-ups, ties, twins."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def alerts_of(run: FinishedRun) -> list[Alert]:
 
 
 def shown_rows(run: FinishedRun) -> list[Row]:
-    """The rows of compared entries that the tables show: readings, and measures at the suite's layers."""
+    """The rows of compared entries that the tables show: at operating points, and measures at the suite's layers."""
     entries = {(entry.signal, entry.parameters) for entry in run.entries}
     layers = {cache.name: cache.table_layers for cache in run.caches}
     rows = []
@@ -124,14 +124,14 @@ def unreliable_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
 
 
 def unmatched_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
-    """One alert for all readings that are too far from the wanted speed-up."""
+    """One alert for all operating points that are too far from the wanted speed-up."""
     unmatched = [row for row in shown if row.status == "unmatched" and row.measure == "speed_up" and not row.decisions]
     meaning = (
         "No operating point lies within 2 % of the wanted speed-up. Such a cell takes no part in best, tests and "
         "averages; where the signal reaches both sides, the value at exactly that speed-up stands beside it."
     )
     return grouped(
-        "caution", "unmatched", "{} not matched in speed-up", meaning, unmatched, run, layer_or_point, "reading"
+        "caution", "unmatched", "{} not matched in speed-up", meaning, unmatched, run, layer_or_point, "operating point"
     )
 
 
@@ -206,7 +206,7 @@ def measure_and_layer(row: Row) -> str:
 
 
 def layer_or_point(row: Row) -> str:
-    """Where a row stands: its layer, or its reading."""
+    """Where a row stands: its layer, or its operating point."""
     if row.layer is not None:
         return f"layer {row.layer}"
     return row.operating_point.short if row.operating_point.kind in ("speed_up", "loss") else row.measure

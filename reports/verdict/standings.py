@@ -14,7 +14,7 @@ from exitbench.reports.run_data.numbers import Number, number, p_text
 from exitbench.reports.run_data.provenance import Pair, SourceRows, key_of, task_with_model
 from exitbench.reports.tables.cells import result_number
 
-Question = tuple[str, str, str, str, OperatingPoint, int | None, str, str]
+ColumnKey = tuple[str, str, str, str, OperatingPoint, int | None, str, str]
 """What makes a column: cache, model, split, protocol, operating point, layer, decisions, measure."""
 PROTOCOLS = ("held-out", "cross-fit", "in-sample")
 """From the protocol that promises least to the one that flatters most."""
@@ -37,7 +37,7 @@ class ColumnStanding:
     """
 
     task: str
-    question: Question
+    question: ColumnKey
     best: str
     signal: str
     score: Number
@@ -74,8 +74,8 @@ class Standings:
 
     def __init__(self, source: SourceRows) -> None:
         self.source, self.run = source, source.run
-        self._columns: dict[Question, list[Row]] = {}
-        self._pairs: dict[Question, list[Pair]] = {}
+        self._columns: dict[ColumnKey, list[Row]] = {}
+        self._pairs: dict[ColumnKey, list[Pair]] = {}
         for row in self.run.rows.values():
             if row.best is not None:
                 self._columns.setdefault(question_of(row), []).append(row)
@@ -84,10 +84,10 @@ class Standings:
                 self._pairs.setdefault(pair_question(pair), []).append(pair)
 
     @property
-    def questions(self) -> Iterable[Question]:
+    def questions(self) -> Iterable[ColumnKey]:
         return self._columns.keys()
 
-    def standing(self, question: Question) -> ColumnStanding | None:
+    def standing(self, question: ColumnKey) -> ColumnStanding | None:
         """The standing of one column; None when nothing in it was compared."""
         column = self._columns.get(question, [])
         best = next((row for row in column if row.best), None)
@@ -111,7 +111,7 @@ class Standings:
             shared=tuple(self.label(row) for row in shared),
         )
 
-    def task_of(self, question: Question) -> str:
+    def task_of(self, question: ColumnKey) -> str:
         cache = next((cache for cache in self.run.caches if cache.name == question[0]), None)
         return f"average of {question[1]}" if cache is None else task_with_model(self.run, cache)
 
@@ -137,7 +137,7 @@ class Standings:
     def at_speed_up(self, speed_up: float, protocol: str) -> list[ColumnStanding]:
         """Task score at a matched speed-up: averages first, then one standing per cache."""
         at = at_speed_up(speed_up)
-        questions: list[Question] = [
+        questions: list[ColumnKey] = [
             ("", group.model, group.split, protocol, at, None, "", group.average_measure) for group in self.run.groups
         ]
         questions += [
@@ -148,7 +148,7 @@ class Standings:
 
     def at_layers(self, protocol: str) -> list[ColumnStanding]:
         """DIS at the suite's layers of every cache."""
-        questions: list[Question] = [
+        questions: list[ColumnKey] = [
             (cache.name, cache.model, cache.split, protocol, NOWHERE, layer, "", "dis")
             for cache in self.run.caches
             for layer in cache.table_layers
@@ -157,12 +157,12 @@ class Standings:
         return [standing for standing in standings if standing is not None]
 
 
-def question_of(row: Row) -> Question:
+def question_of(row: Row) -> ColumnKey:
     """The column that a row of the results belongs to."""
     return row.cache, row.model, row.split, row.protocol, row.operating_point, row.layer, row.decisions, row.measure
 
 
-def pair_question(pair: Pair) -> Question:
+def pair_question(pair: Pair) -> ColumnKey:
     """The column that a pair belongs to."""
     cache, model, split, protocol = (pair[name] for name in ("cache", "model", "split", "protocol"))
     return cache, model, split, protocol, pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"]

@@ -40,7 +40,7 @@ def verdict_of(standings: Standings) -> RunVerdict:
 def lead_sentence(standings: Sequence[ColumnStanding], speed_up: float, protocol: str) -> Sentence:
     """The headline: the average over tasks where there is one, otherwise the first task."""
     if not standings:
-        return (f"No reading near {speed_up:g}× could be compared under the {protocol} protocol.",)
+        return (f"No score near {speed_up:g}× could be compared under the {protocol} protocol.",)
     first = standings[0]
     average = not first.cache
     where = f"averaged over the tasks of {short_name(first.question[1])}" if average else f"on {short_name(first.task)}"
@@ -62,7 +62,7 @@ def lead_sentence(standings: Sequence[ColumnStanding], speed_up: float, protocol
 
 
 def pace_of(standing: ColumnStanding) -> Sentence:
-    """The speed-up that a reading really has."""
+    """The speed-up that an operating point really has."""
     return () if standing.speed_up is None else (" at ", standing.speed_up, "×")
 
 

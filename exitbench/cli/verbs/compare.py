@@ -19,7 +19,7 @@ def command(
     run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="Folder of a run.")],
     run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="Folder of the run to compare it with.")],
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Also readings that do not differ.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also operating points that do not differ.")] = False,
     limit: Annotated[int, typer.Option(help="Most rows of the table of other numbers.", min=0)] = 40,
 ) -> None:
     """Say what differs between two runs over the same caches, with paired tests.
@@ -50,7 +50,7 @@ def command(
 
 
 def print_paired(console: Console, comparison: Comparison, *, every: bool) -> None:
-    """The readings sample by sample, a table for each cache and protocol."""
+    """The operating points sample by sample, a table for each cache and protocol."""
     from rich import box
     from rich.table import Table
 
@@ -115,11 +115,13 @@ def conclusion(comparison: Comparison) -> str:
     from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 
     if comparison.identical:
-        return f"no difference: {len(comparison.paired)} readings and {comparison.same} other numbers are the same"
+        return (
+            f"no difference: {len(comparison.paired)} operating points and {comparison.same} other numbers are the same"
+        )
     claimed = sum(pair.p_right_adjusted < SIGNIFICANCE for pair in comparison.paired)
     differing = sum(pair.differs for pair in comparison.paired)
     return (
-        f"{differing} of {len(comparison.paired)} readings differ, {claimed} of them in how many answers are right "
-        f"(adjusted p below {SIGNIFICANCE}); {len(comparison.moved)} other numbers moved, "
+        f"{differing} of {len(comparison.paired)} operating points differ, {claimed} of them in how many answers are "
+        f"right (adjusted p below {SIGNIFICANCE}); {len(comparison.moved)} other numbers moved, "
         f"{comparison.same} are the same"
     )

@@ -23,7 +23,7 @@
     if (line.exact) {
       return { score: line.score[point], speed: line.speed[point], threshold: line.thresholds[point], premature: line.rates[rate][point], delayed: line.rates[rate + 1][point], exits: line.exits.map((layer) => layer[point]) };
     }
-    // Merged folds: rates and exits were stored at the suite's readings only, so they show only there.
+    // Merged folds: rates and exits were stored at the suite's operating points only, so they show only there.
     const stored = line.readings.find((one) => Math.abs(one.at - speed) < 0.005);
     return { score: stored?.score ?? line.score[point], speed: stored?.speed_up ?? line.speed[point], threshold: null, premature: stored?.rates[rate] ?? null, delayed: stored?.rates[rate + 1] ?? null, exits: stored?.exits ?? null };
   }

@@ -48,7 +48,7 @@ def results(run_dir: Path) -> pd.DataFrame:
 
 
 def read_off(results: pd.DataFrame, signal: str, protocol: str, at: str, measure: str, decisions: str = "") -> float:
-    """A reading of one signal, as its own entry, on the first cache."""
+    """A stored value of one signal, as its own entry, on the first cache."""
     key = {"cache": "base-sst2", "signal": signal, "protocol": protocol, "operating_point": at, "measure": measure}
     chosen = results[results["layer"].isna() & (results["decisions"] == decisions)]
     for name, value in key.items():
@@ -56,7 +56,7 @@ def read_off(results: pd.DataFrame, signal: str, protocol: str, at: str, measure
     return float(chosen["value"].item())
 
 
-def test_the_explorer_shows_the_tables_readings_at_their_speed_up(page: Any, results: pd.DataFrame) -> None:
+def test_the_explorer_shows_the_tables_values_at_their_speed_up(page: Any, results: pd.DataFrame) -> None:
     next(
         button for button in page.find_elements(By.CSS_SELECTOR, "#explorer-jumps button") if button.text == "2×"
     ).click()
@@ -104,7 +104,7 @@ def test_the_explorer_draws_only_chosen_signals_and_another_task(page: Any) -> N
     assert readout(page) != old and "MNLI" in element(page, "#explorer-chart svg").get_attribute("aria-label")
 
 
-def test_cross_fit_shows_stored_readings_and_says_why_nothing_else(page: Any, results: pd.DataFrame) -> None:
+def test_cross_fit_shows_stored_operating_points_and_says_why_nothing_else(page: Any, results: pd.DataFrame) -> None:
     set_value(page, "#explorer-protocol", "cross-fit", "change")
     assert "no common threshold" in element(page, "#explorer-said").text
     assert not element(page, "#explorer-threshold-mode").is_enabled()

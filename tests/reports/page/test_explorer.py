@@ -93,7 +93,7 @@ def test_the_points_that_tables_read_are_kept(data: dict[str, Any], run_dir: Pat
         assert min(abs(threshold - value) for value in kept) <= 1e-6 * abs(threshold)
 
 
-def test_cross_fit_carries_stored_readings_instead_of_thresholds(data: dict[str, Any], run_dir: Path) -> None:
+def test_cross_fit_carries_stored_operating_points_instead_of_thresholds(data: dict[str, Any], run_dir: Path) -> None:
     task = next(task for task in data["places"] if task["protocol"] == "cross-fit")
     curve = next(curve for curve in task["curves"] if curve["signal"] == 6)
     assert "thresholds" not in curve and "exits" not in curve

@@ -52,7 +52,7 @@ def indexed(path: Path, key: tuple[str, ...]) -> dict[tuple[object, ...], dict[s
 
 
 def check_numbers(run: FinishedRun, tables: list[Table]) -> int:
-    """Every shown of the tables against the files; how many there were."""
+    """Every number of the tables against the files; how many there were."""
     results, pairs = indexed(run.path / "results.parquet", KEY), indexed(run.path / "pairs.parquet", PAIR_KEY)
     count = 0
     for table in tables:

@@ -38,12 +38,12 @@ def entries(run_dir: Path) -> pd.DataFrame:
     return results[pd.Series(is_entry, index=results.index) & (results["cache"] != "")]
 
 
-def test_unmatched_readings_are_counted(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:
+def test_unmatched_operating_points_are_counted(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:
     unmatched = entries[
         (entries["status"] == "unmatched") & (entries["measure"] == "speed_up") & (entries["decisions"] == "")
     ]
     assert len(unmatched) > 0
-    assert alerts["unmatched"].headline == f"{len(unmatched)} readings not matched in speed-up"
+    assert alerts["unmatched"].headline == f"{len(unmatched)} operating points not matched in speed-up"
     assert any(where.startswith("PABEE: ") for where in alerts["unmatched"].places)
 
 

@@ -150,7 +150,7 @@ def test_one_signal_alone_is_compared_with_nothing() -> None:
         "nothing to compare it with."
     )
     assert words(lead_sentence([], 2.0, "in-sample")) == (
-        "No reading near 2× could be compared under the in-sample protocol."
+        "No score near 2× could be compared under the in-sample protocol."
     )
 
 
