@@ -18,6 +18,28 @@ Moments = tuple[int, int, int]
 """How many samples, and the sum and the sum of squares of twice the pairs that each wins."""
 
 
+LIMB = 19
+"""Bits of a limb: products of two limbs of up to 2^25 samples add up below 2^63."""
+
+
+def exact_dot(left: NDArray[np.int64], right: NDArray[np.int64]) -> int:
+    """The sum of the products of counts, exactly: where 64 bits may not hold it, limb by limb.
+
+    >>> exact_dot(np.array([2**40, 3]), np.array([2**40, 5])) == 2**80 + 15
+    True
+    """
+    if len(left) * int(left.max(initial=0)) * int(right.max(initial=0)) < 2**63:
+        return int(left @ right)
+    return sum(
+        int(first @ second) << (shift + other) for shift, first in _limbs(left) for other, second in _limbs(right)
+    )
+
+
+def _limbs(counts: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
+    bits = int(counts.max()).bit_length()
+    return [(shift, (counts >> shift) & (2**LIMB - 1)) for shift in range(0, bits, LIMB)]
+
+
 @dataclass(frozen=True, eq=False)
 class KindPlacements:
     """The placements of one kind of sample, bottom up: ``doubled`` is twice the pairs in order plus the ties.
@@ -33,9 +55,9 @@ class KindPlacements:
         """The moments of the placements; exact."""
         won = self.doubled - self.tied if strict and self.tied is not None else self.doubled
         if self.count is None:
-            return len(won), int(won.sum()), int(won @ won)
+            return len(won), int(won.sum()), exact_dot(won, won)
         weighted = self.count * won
-        return int(self.count.sum()), int(weighted.sum()), int(weighted @ won)
+        return int(self.count.sum()), int(weighted.sum()), exact_dot(weighted, won)
 
 
 @dataclass(frozen=True, eq=False)

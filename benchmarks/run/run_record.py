@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,11 +28,16 @@ def run_record(
     manifests: Mapping[str, Manifest],
     hashes: Sequence[str],
     failures: Sequence[Failure],
+    unscored: Collection[str] = (),
 ) -> dict[str, Any]:
-    """``run.json``: what was run, on what, with what, and what went wrong."""
+    """``run.json``: what was run, on what, with what, and what went wrong.
+
+    A cache is ``verified`` where every file that was read has the hash its manifest lists; ``unscored`` ones are not.
+    """
     caches = {
         name: {
             "manifest_sha256": sha,
+            "verified": name not in unscored,
             "model": manifest.model.name,
             "layers": manifest.model.layers,
             "task": manifest.task.name,

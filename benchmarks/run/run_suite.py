@@ -22,7 +22,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from exitbench.benchmarks.results.files import RunFiles, check_unique, write_json, write_table
 from exitbench.benchmarks.results.schema import SCHEMAS, rows_of, rows_table, table_of
 from exitbench.benchmarks.run.averages import AveragedCache, averages
-from exitbench.benchmarks.run.plan import CacheUnits, cache_units, plan_run
+from exitbench.benchmarks.run.plan import CacheUnits, cache_units, check_rows, plan_run
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
 from exitbench.benchmarks.scoring.score_store import has_failed_signals
@@ -81,6 +81,7 @@ def run_suite(
         if not manifest.complete:
             raise InputError(f"cache {path.name} is incomplete; resume its collection first")
         suite.layers_of(manifest.model.layers)
+        check_rows(path.name, manifest.rows, manifest.model.layers)
     with claimed(out) as folder:
         if (out / RECORD).exists() and not force and RunFiles(out).record.get("complete"):
             shutil.rmtree(out / UNITS, ignore_errors=True)  # of a run that was killed while it removed them
@@ -95,7 +96,8 @@ def run_suite(
         ]
         failures += write_results(out, units, averaged, plan.names, workers, tables)
         hashes = [cache.manifest_sha256 for cache in units]
-        record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures) | {
+        unscored = [cache.score.cache.name for cache in units if not is_done(cache.score)]
+        record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures, unscored) | {
             "signals_dirs": resolved,
             "command": shlex.join(arguments),
             "arguments": list(arguments),

@@ -58,6 +58,12 @@ def score_signals(
     )
 
 
+def reads_features(cache: Cache, signals: Sequence[ExitSignal]) -> bool:
+    """Whether a signal reads a cache's features, itself or for offset norms that are not stored."""
+    inputs = {name for signal in signals for name in signal.inputs}
+    return "features" in inputs or ("offset_norm" in inputs and not cache.stores_offset_norms)
+
+
 class _Scoring:
     """The caches of one unit by role, with the order of their samples and what became of each configuration."""
 

@@ -29,10 +29,10 @@ class ScoreUnit:
     questions: Questions
 
     def work(self) -> None:
-        """Score, and leave the files of a scored cache."""
+        """Score, and leave the files of a scored cache; refuse a file that is not what the manifest lists."""
         import torch
 
-        from exitbench.benchmarks.run.score_stage import score_signals
+        from exitbench.benchmarks.run.score_stage import reads_features, score_signals
         from exitbench.benchmarks.scoring.score_store import ScoreFiles, save_scored_cache
         from exitbench.cache import Cache
         from exitbench.signals.registry.discovery import load_registry
@@ -40,11 +40,14 @@ class ScoreUnit:
         registry = load_registry(self.directories)
         signals = [registry.make(text) for text in self.signals]
         calibration = None if self.calibration is None else Cache(self.calibration)
+        cache = Cache(self.cache)
+        for source in (cache, *([] if calibration is None else [calibration])):
+            source.require_unchanged(features=reads_features(source, signals))
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # the same sums for any number of jobs
         try:
             store = ScoreFiles(self.folder)
-            scored = score_signals(Cache(self.cache), signals, self.questions, calibration=calibration, store=store)
+            scored = score_signals(cache, signals, self.questions, calibration=calibration, store=store)
             save_scored_cache(self.folder, scored)
         finally:
             torch.set_num_threads(threads)

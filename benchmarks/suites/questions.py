@@ -18,6 +18,8 @@ from exitbench.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from exitbench.signals.contract.signal import ExitSignal
 
+MOST_RESAMPLES = 100_000
+"""A p-value needs no more, and memory grows with them."""
 BAND_COSTS = 48
 """Relative costs at which bands, and curves without a threshold axis, are read."""
 
@@ -151,8 +153,8 @@ def check_sampling(questions: Questions) -> None:
     """Raise InputError for numbers of resamples and folds that give no answer, and for an unknown rule for ties."""
     if questions.ties not in TIES:
         raise InputError(f"ties must be {' or '.join(TIES)}, found {questions.ties!r}")
-    if questions.resamples < 2:
-        raise InputError(f"resamples must be at least 2, found {questions.resamples}")
+    if not 2 <= questions.resamples <= MOST_RESAMPLES:
+        raise InputError(f"resamples must be between 2 and {MOST_RESAMPLES:,}, found {questions.resamples}")
     if not 2 <= questions.folds <= 100:
         raise InputError(f"folds must be between 2 and 100, found {questions.folds}")
     if questions.seed < 0:

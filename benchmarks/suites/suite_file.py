@@ -29,6 +29,7 @@ Keys (those with a default may be left out)::
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -44,6 +45,8 @@ from exitbench.errors import InputError, did_you_mean
 from exitbench.places import FIXTURES
 
 SUITES = Path(__file__).parent
+SHORT_FRACTION = re.compile(r"[-+]?[0-9]{0,9}[./]?[0-9]{1,9}", re.ASCII)
+"""What may be a fraction: Python reads exponents too, and takes minutes and gigabytes for "1e-999999999"."""
 
 
 def number(value: Any) -> float:
@@ -69,7 +72,7 @@ def layer(value: Any) -> int | Fraction:
     """A layer: a number from 1, or a text such as "1/2"."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str):
+    if isinstance(value, str) and SHORT_FRACTION.fullmatch(value.strip()):
         try:
             return Fraction(value)
         except (ValueError, ZeroDivisionError):

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from exitbench.atomic_files import whole_folder, write_text, write_whole
-from exitbench.cache.format.files import CHUNK, child
+from exitbench.cache.format.files import CHUNK, changed, child, refuse_changed
 from exitbench.cache.format.manifest import MANIFEST, ShardEntry
 from exitbench.cache.format.safetensors_file import encode
 from exitbench.cache.reader import Cache, Shard
@@ -19,8 +19,9 @@ from exitbench.errors import InputError
 def compact(source: Path, target: Path) -> None:
     """Copy the cache at ``source`` to ``target`` without its features.
 
-    Offset norms are computed first where they are not stored; all other bytes stay as they are. The
-    copy is made beside ``target`` and takes its name when it is whole.
+    Offset norms are computed first where they are not stored; all other bytes stay as they are, and must be those that
+    the manifest lists. The copy is made beside ``target`` and takes its name when it is whole; an error, Ctrl-C or a
+    full disk leaves nothing, and what a kill leaves (``.target.partial``) the next call removes.
     """
     cache = Cache(source)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -33,14 +34,17 @@ def compact(source: Path, target: Path) -> None:
 
 def _copy(cache: Cache, folder: Path) -> None:
     if cache.manifest.heads:
-        _copy_file(cache.path, folder, cache.manifest.heads.file)
+        _copy_file(cache.path, folder, cache.manifest.heads.file, cache.manifest.heads.sha256)
     entries = tuple(_compact_shard(cache, shard, folder) for shard in cache.shards)
     manifest = replace(cache.manifest, shards=entries, feature_dtype=None)
     write_text(folder / MANIFEST, manifest.to_json())
 
 
-def _copy_file(source: Path, target: Path, name: str) -> str:
-    return write_whole(target / name, _blocks(child(source, name)))
+def _copy_file(source: Path, target: Path, name: str, expected: str) -> None:
+    """Copy a file whose bytes have the sha256 that the manifest lists; else the copy would look good."""
+    digest = write_whole(target / name, _blocks(child(source, name)))
+    if digest != expected:
+        raise changed(child(source, name), expected, digest)
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
@@ -51,8 +55,11 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 def _compact_shard(cache: Cache, shard: Shard, folder: Path) -> ShardEntry:
     if shard.stored_norms is not None or not cache.has_offset_norms:
-        digest = _copy_file(cache.path, folder, shard.entry.file)
-        return replace(shard.entry, sha256=digest, features=None)
+        _copy_file(cache.path, folder, shard.entry.file, shard.entry.sha256)
+        return replace(shard.entry, features=None)
+    assert shard.entry.features is not None
+    for entry in (shard.entry, shard.entry.features):
+        refuse_changed(child(cache.path, entry.file), entry.sha256)
     rows = slice(shard.start, shard.stop)
     tensors = {
         "labels": shard.stored_labels.block(),

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from exitbench.cache.format.files import file_bytes
+from exitbench.cache.format.files import child, file_bytes, refuse_changed
 from exitbench.cache.format.finite import all_finite
 from exitbench.cache.format.manifest import MANIFEST, Manifest, ShardEntry, read_manifest
 from exitbench.cache.format.safetensors_file import StoredTensor, TensorFile, open_tensors
@@ -106,12 +106,12 @@ class Cache:
     @cached_property
     def labels(self) -> NDArray[np.int64]:
         """The right class of every sample, [samples]."""
-        return np.concatenate([shard.stored_labels.block().numpy() for shard in self.shards])
+        return np.concatenate([shard.stored_labels.copied().numpy() for shard in self.shards])
 
     @cached_property
     def ids(self) -> NDArray[np.int64]:
         """The identity of every sample, [samples]; all randomness is a function of it."""
-        return np.concatenate([shard.stored_ids.block().numpy() for shard in self.shards])
+        return np.concatenate([shard.stored_ids.copied().numpy() for shard in self.shards])
 
     @property
     def manifest_sha256(self) -> str:
@@ -135,6 +135,16 @@ class Cache:
     def has_offset_norms(self) -> bool:
         """Whether offset norms are stored, or can be computed from features and heads."""
         return self.stores_offset_norms or (self.has_features and self.has_heads)
+
+    def require_unchanged(self, *, features: bool = True) -> None:
+        """An InputError for the first file whose bytes are not those that the manifest lists.
+
+        Feature files, which may be large, are left out where no ``features`` will be read.
+        """
+        unread = set() if features else {entry.features for entry in self.manifest.shards}
+        for entry in self.manifest.files:
+            if entry not in unread:
+                refuse_changed(child(self.path, entry.file), entry.sha256)
 
     def to(self, device: torch.device | str) -> Cache:
         """The same cache, whose tensors are moved to ``device`` as they are read."""
@@ -222,13 +232,21 @@ class Cache:
                 yield shard, slice(low - shard.start, max(high, low) - shard.start)
 
     def _gather(self, layer: int, rows: slice, stored: Callable[[Shard], StoredTensor]) -> Tensor:
-        blocks = []
-        for shard, inner in self._shard_slices(layer, rows):
+        parts = list(self._shard_slices(layer, rows))
+        total = sum(inner.stop - inner.start for _, inner in parts)
+        whole: Tensor | None = None
+        filled = 0
+        for shard, inner in parts:
             tensor = stored(shard)
             block = tensor.block(layer - 1, rows=inner)
             self._refuse_non_finite(block, f"{tensor.path}: {tensor.name}", layer, shard.start + inner.start)
-            blocks.append(block)
-        whole = blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+            if len(parts) == 1:
+                return block.to(self.device)
+            # Copied at once: every block that is kept keeps a file open.
+            whole = block.new_empty((total, *block.shape[1:])) if whole is None else whole
+            whole[filled : filled + len(block)] = block
+            filled += len(block)
+        assert whole is not None
         return whole.to(self.device)
 
     def _refuse_non_finite(self, block: Tensor, source: str, layer: int, start: int) -> None:

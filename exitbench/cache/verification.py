@@ -15,6 +15,8 @@ from exitbench.cache.reader import Cache
 from exitbench.errors import InputError
 
 BLOCK_ROWS = 2048
+PROJECTION_SLACK = 0.01
+"""How much longer, relatively, the projection may be than the whole: features of 16 bits, and a rank cut off."""
 
 
 def verify(path: str | Path) -> list[str]:
@@ -64,6 +66,8 @@ def wrong_numbers(cache: Cache) -> Iterator[str]:
             yield from islice(_inconsistent(cache, layer), 1)
         else:
             _read(cache, layer)
+            if cache.has_heads and cache.stores_offset_norms:
+                yield from islice(_too_short(cache, layer), 1)
 
 
 def _read(cache: Cache, layer: int) -> None:
@@ -74,6 +78,21 @@ def _read(cache: Cache, layer: int) -> None:
             cache.offset_norms(layer, rows)
         if cache.has_features:
             cache.features(layer, rows)
+
+
+def _too_short(cache: Cache, layer: int) -> Iterator[str]:
+    """Rows whose offset norm ``||x~||`` is below ``||P x~||``, which the logits give without any feature."""
+    head = cache.head(layer)
+    for rows in cache.blocks(BLOCK_ROWS):
+        logits, norms = cache.logits(layer, rows).double(), cache.offset_norms(layer, rows).double()
+        projected = ((logits @ head.gram_inverse) * logits).sum(dim=1).clamp(min=0).sqrt()
+        wrong = torch.nonzero(projected > norms * (1 + PROJECTION_SLACK) + 1e-4)
+        if len(wrong):
+            row = int(wrong[0])
+            yield (
+                f"{cache.path}: logits inconsistent with offset_norm: expected at least {float(projected[row]):.6g},"
+                f" found {float(norms[row]):.6g} at layer {layer}, row {row + rows.start}"
+            )
 
 
 def _inconsistent(cache: Cache, layer: int) -> Iterator[str]:

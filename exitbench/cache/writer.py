@@ -24,6 +24,7 @@ from exitbench import atomic_files
 from exitbench.atomic_files import PARTIAL, make_directory, partial_name, write_text, write_whole
 from exitbench.cache.format.manifest import (
     MANIFEST,
+    MOST_SHARDS,
     FeatureDtype,
     FileEntry,
     Manifest,
@@ -165,6 +166,7 @@ class CacheWriter:
         batch.check(self._plan, start)
         if batch.offset_norm is None and batch.features is not None and self._heads is not None:
             batch = batch.with_offset_norms(self._head_offsets(self._heads))
+            batch.check(self._plan, start)  # the squares of finite features may not be finite
         while len(batch):
             if self._buffer is None:
                 if self._total is not None:
@@ -225,6 +227,8 @@ class CacheWriter:
     def _write_shard(self) -> None:
         assert self._buffer is not None
         number, tensors, features = self._next, *self._buffer.tensors()
+        if number >= MOST_SHARDS:
+            raise InputError(f"{self.path}: expected at most {MOST_SHARDS:,} shards, found more; give larger ones")
         entry: FileEntry | None = None
         if features is not None:
             name = features_name(number)
@@ -284,7 +288,7 @@ class CacheWriter:
 
     def _refuse_repeated_ids(self) -> None:
         ids: list[NDArray[np.int64]] = [
-            open_tensors(self.path, entry.file).tensor("ids").block().numpy() for entry in self._done.values()
+            open_tensors(self.path, entry.file).tensor("ids").copied().numpy() for entry in self._done.values()
         ]
         values, counts = np.unique(np.concatenate(ids), return_counts=True)
         if counts.max() > 1:

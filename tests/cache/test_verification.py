@@ -6,6 +6,7 @@ from safetensors.torch import load_file, save_file
 
 from exitbench.cache import Cache, compact, synthetic_cache, unlisted_files, verify
 from exitbench.errors import InputError
+from tests.support.cache_writing import remove_norms
 
 
 def rewrite(path: Path, name: str, value: torch.Tensor) -> None:
@@ -82,10 +83,7 @@ def test_a_compact_copy_keeps_all_other_bytes(cache: Path, tmp_path: Path) -> No
 
 
 def test_a_compact_copy_computes_norms_that_were_not_stored(cache: Path, tmp_path: Path) -> None:
-    for path in cache.glob("shard-?????.safetensors"):
-        tensors = load_file(path)
-        del tensors["offset_norm"]
-        save_file(tensors, path)
+    remove_norms(cache)
     expected = [Cache(cache).offset_norms(m) for m in range(1, 5)]
     compact(cache, tmp_path / "small")
     small = Cache(tmp_path / "small")

@@ -1,9 +1,12 @@
 """What the tests of the writer write: a tiny network's arrays, and a writer set up for them."""
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.torch import load_file, save_file
 
 from exitbench.cache import CacheWriter, Model, Task
 
@@ -24,6 +27,18 @@ def arrays(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
         "weight": weight,
         "bias": bias,
     }
+
+
+def remove_norms(cache: Path) -> None:
+    """Take the stored offset norms out of a cache, as another program may write it, hashes included."""
+    manifest = json.loads((cache / "manifest.json").read_text())
+    for entry in manifest["shards"]:
+        path = cache / entry["file"]
+        tensors = load_file(path)
+        del tensors["offset_norm"]
+        save_file(tensors, path)
+        entry["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (cache / "manifest.json").write_text(json.dumps(manifest))
 
 
 def writer(path: Path, data: dict[str, np.ndarray], **options: Any) -> CacheWriter:

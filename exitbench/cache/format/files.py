@@ -60,4 +60,9 @@ def refuse_changed(path: Path, expected: str) -> None:
     """An InputError unless the file's bytes have the sha256 that the manifest lists."""
     digest = sha256(path)
     if digest != expected:
-        raise InputError(f"{path}: changed: expected sha256 {expected[:16]}..., found {digest[:16]}...")
+        raise changed(path, expected, digest)
+
+
+def changed(path: Path, expected: str, digest: str) -> InputError:
+    """The error for a file whose sha256 is not the one that the manifest lists."""
+    return InputError(f"{path}: changed: expected sha256 {expected[:16]}..., found {digest[:16]}...")

@@ -20,6 +20,8 @@ from exitbench.errors import InputError, one_line
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 16 * 2**20
+MOST_SHARDS = 10_000
+"""Opening one takes a fraction of a millisecond, so that this many take seconds; 40 million rows in default shards."""
 
 FeatureDtype = Literal["float16", "bfloat16", "float32"]
 Metric = Literal["accuracy", "f1"]
@@ -152,6 +154,9 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
     version = value.get("schema")
     if version != SCHEMA_VERSION or isinstance(version, bool):
         raise InputError(f"{path}: expected schema version {SCHEMA_VERSION}, found {_short(version)}")
+    shards = value.get("shards")
+    if isinstance(shards, list) and len(shards) > MOST_SHARDS:
+        raise InputError(f"{path}: expected at most {MOST_SHARDS:,} shards, found {len(shards):,}")
     _check_schema(value, path)
     manifest = _build(value)
     _check_sums(manifest, path)

@@ -23,6 +23,8 @@ from exitbench.cache.format.files import child
 from exitbench.errors import InputError
 
 LARGEST_HEADER = 2**20
+SPARSE_SIZE, SPARSE_SHARE = 64 * 2**20, 64
+"""A file of more bytes than this is refused where less than one in so many is stored; no compression gets that far."""
 
 DTYPES: dict[str, torch.dtype] = {
     "F16": torch.float16,
@@ -67,6 +69,10 @@ class StoredTensor:
             raise InputError(f"{self.path}: cannot be read: {str(error).lower()}") from None
         return torch.frombuffer(mapped, dtype=self.dtype, count=count, offset=offset - start).view(shape)
 
+    def copied(self) -> Tensor:
+        """The whole tensor in memory of its own: a mapped block keeps its file open as long as it lives."""
+        return self.block().clone()
+
     def expect(self, dtype: torch.dtype, shape: tuple[int, ...]) -> StoredTensor:
         """This tensor, if it has that dtype and shape; else an InputError that names both."""
         if self.dtype is not dtype or self.shape != shape:
@@ -99,7 +105,9 @@ def open_tensors(directory: Path, name: str) -> TensorFile:
     """Read and check the header of ``name`` in ``directory``; no tensor data is read."""
     path = child(directory, name)
     try:
-        size = path.stat().st_size
+        state = path.stat()
+        size = state.st_size
+        _refuse_sparse(path, size, getattr(state, "st_blocks", 0) * 512)
         with path.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
             if size < 8 or length > min(size - 8, LARGEST_HEADER):
@@ -115,6 +123,12 @@ def open_tensors(directory: Path, name: str) -> TensorFile:
         raise InputError(f"{path}: expected a safetensors header object, found {type(header).__name__}")
     header.pop("__metadata__", None)
     return TensorFile(path, {key: _stored(path, key, value, 8 + length, size) for key, value in header.items()})
+
+
+def _refuse_sparse(path: Path, size: int, stored: int) -> None:
+    """A file with almost nothing in it claims memory and time for the zeros that it leaves out."""
+    if size > SPARSE_SIZE and 0 < stored < size // SPARSE_SHARE:
+        raise InputError(f"{path}: expected {size:,} bytes on the disk, found {stored:,}: the file is almost all holes")
 
 
 def _is_count(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,6 +86,7 @@ def test_run_json_says_what_was_run_on_what(finished, suite):
     for path in suite.caches:
         manifest = (path / "manifest.json").read_bytes()
         assert record["caches"][path.name]["manifest_sha256"] == hashlib.sha256(manifest).hexdigest()
+        assert record["caches"][path.name]["verified"] is True
     assert record["suite"]["signals"] == list(suite.signals)
     assert {"git", "versions", "machine", "seed", "failures", "notes"} <= set(record)
     assert record["entries"][2]["parameters"] == "alpha=0.1|1,center=false"
@@ -309,3 +311,26 @@ def test_the_verb_ends_with_exit_code_one_when_a_part_failed(suite, tmp_path):
 def test_the_verb_answers_an_unknown_target_with_the_nearest(tmp_path):
     with pytest.raises(InputError, match=r"'papper' is neither a cache nor a suite. Did you mean paper"):
         CliRunner().invoke(build(), ["run", "papper"], catch_exceptions=False)
+
+
+def test_a_damaged_cache_gives_no_number_and_the_record_says_so(suite, tmp_path):
+    for path in suite.caches:
+        shutil.copytree(path, tmp_path / path.name)
+    damaged = replace(suite, caches=tuple(tmp_path / path.name for path in suite.caches))
+    shard = tmp_path / "m-b-dev/shard-00000.safetensors"
+    content = bytearray(shard.read_bytes())
+    content[-3] ^= 1
+    shard.write_bytes(content)
+    outcome = run_suite(damaged, tmp_path / "out")
+    assert [failure.label for failure in outcome.failures] == ["m-b-dev: scores"]
+    assert "shard-00000.safetensors: changed: expected sha256" in outcome.failures[0].reason
+    record = RunFiles(tmp_path / "out").record
+    assert {name: cache["verified"] for name, cache in record["caches"].items()} == {"m-a-dev": True, "m-b-dev": False}
+    assert set(RunFiles(tmp_path / "out").results["cache"]) == {"m-a-dev"}
+
+
+def test_a_cache_of_too_many_rows_is_refused_before_anything_is_scored(suite, tmp_path, monkeypatch):
+    monkeypatch.setattr("exitbench.benchmarks.statistics.resampled_curves.LARGEST_EXACT", 2 * 5 * 65)
+    with pytest.raises(InputError, match="cache m-a-dev: expected at most 64 rows with 5 layers, found 70"):
+        run_suite(suite, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

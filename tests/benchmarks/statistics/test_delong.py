@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from exitbench.benchmarks.measures.placements import exact_dot, placements
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.status import Difference
 from exitbench.benchmarks.statistics.delong import dis_estimate, influence_differences, logit_interval
@@ -146,3 +147,25 @@ def test_a_difference_of_undefined_scores_is_undefined():
     defined = Ranking(np.arange(40.0)[None], right[None])
     values, influence = np.array([defined.dis()[0], np.nan]), [defined.influence(1), np.full(40, np.nan)]
     assert influence_differences(values, influence, [(0, 1)])[0].status == "undefined"
+
+
+def test_placements_of_millions_of_samples_add_up_exactly() -> None:
+    """Half of three million samples are hard and all below: every one wins 1.5 million pairs, doubled."""
+    half = 1_500_000
+    for tied in (False, True):
+        certainty = np.arange(2 * half, dtype=float)
+        if tied:
+            certainty = np.floor(certainty / 2)
+        right = np.arange(2 * half) >= half
+        placed = placements(certainty, right)
+        for kind in (placed.hard, placed.easy):
+            count, total, squares = kind.moments(strict=False)
+            assert (count, total, squares) == (half, half * 2 * half, half * (2 * half) ** 2)
+            assert squares > 2**63
+
+
+@pytest.mark.parametrize("bits", [(20, 20), (30, 25), (47, 24), (62, 62)])
+def test_sums_of_products_equal_those_of_python_integers(bits: tuple[int, int]) -> None:
+    rng = np.random.default_rng(sum(bits))
+    left, right = (rng.integers(2**size, size=999) for size in bits)
+    assert exact_dot(left, right) == sum(int(a) * int(b) for a, b in zip(left, right, strict=True))
