@@ -5,7 +5,8 @@ that a finished unit need not be done again. A folder counts as finished once ``
 which is written last. Nothing here knows what the work is, so that another executor can take its place.
 
 The files in a unit's folder are scratch: written plainly and without fsync, since the caller removes them at the
-end, and what a killed process has written is not lost. Only a crash of the machine can lose it.
+end, and what a killed process has written is not lost. A crash of the machine can lose it, so ``done.json`` has a
+checksum of every file, and a unit of an earlier start is compared with them before it is taken for finished.
 
 A worker whose parent is gone ends at once, whatever ended the parent. A unit whose worker died (killed by the system
 for its memory, crashed in a library) is tried once more in a process of its own; only then has it failed.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -27,6 +29,7 @@ from exitbench.errors import InputError, one_line
 from exitbench.worker_processes import new_pool
 
 DONE = "done.json"
+BLOCK = 2**20
 LOST = "its worker process ended unexpectedly, twice"
 
 
@@ -55,6 +58,27 @@ def is_done(unit: Unit) -> bool:
     return (unit.folder / DONE).is_file()
 
 
+def is_whole(unit: Unit) -> bool:
+    """Whether a unit is done and its files are what they were when it was."""
+    try:
+        record = json.loads((unit.folder / DONE).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, dict) and record.get("files") == checksums(unit.folder)
+
+
+def checksums(folder: Path) -> dict[str, int]:
+    """CRC-32 of every file in a unit's folder, by name."""
+    sums = {}
+    for file in sorted(folder.iterdir()):
+        if file.name != DONE and file.is_file():
+            sums[file.name] = 0
+            with file.open("rb", buffering=0) as stream:
+                while block := stream.read(BLOCK):
+                    sums[file.name] = zlib.crc32(block, sums[file.name])
+    return sums
+
+
 def perform(unit: Unit) -> Failure | None:
     """Do one unit unless it is done already; an exception becomes a :class:`Failure`."""
     if is_done(unit):
@@ -62,7 +86,8 @@ def perform(unit: Unit) -> Failure | None:
     try:
         unit.folder.mkdir(parents=True, exist_ok=True)
         unit.work()
-        (unit.folder / DONE).write_text(json.dumps({"label": unit.label}) + "\n", encoding="utf-8")
+        record = {"label": unit.label, "files": checksums(unit.folder)}
+        (unit.folder / DONE).write_text(json.dumps(record) + "\n", encoding="utf-8")
     except InputError as error:
         return Failure(unit.label, str(error))
     except Exception as error:  # whatever a plug-in raises must not stop the other units
@@ -116,9 +141,10 @@ class Workers:
 
         Without other processes the units are done before this returns.
         """
-        open_units = [unit for unit in units if not is_done(unit)]
+        whole = {unit.folder for unit in units if is_whole(unit)}
+        open_units = [unit for unit in units if unit.folder not in whole]
         for unit in units:
-            if is_done(unit):
+            if unit.folder in whole:
                 finished(unit)
         for unit in open_units:  # so that from here on a folder says that its unit was begun
             shutil.rmtree(unit.folder, ignore_errors=True)

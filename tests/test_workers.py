@@ -258,10 +258,25 @@ def test_what_is_done_is_only_counted(tmp_path):
     unit, seen = Note(tmp_path / "a"), []
     with Workers() as workers:
         workers.run([unit], seen.append)
-        (unit.folder / "note").unlink()
+        changed = (unit.folder / "note").stat().st_mtime_ns
         workers.run([unit], seen.append)
     assert seen == [unit, unit]
-    assert not (unit.folder / "note").exists()
+    assert (unit.folder / "note").stat().st_mtime_ns == changed
+
+
+@pytest.mark.parametrize("name", ["note", "done.json"])
+@pytest.mark.parametrize("content", [b"", b"\0" * 12, None], ids=["empty", "zeros", "missing"])
+def test_what_a_crash_of_the_machine_damaged_is_done_again(tmp_path, name, content):
+    unit = Note(tmp_path / "a")
+    with Workers() as workers:
+        workers.run([unit], ignore)
+        if content is None:
+            (unit.folder / name).unlink()
+        else:
+            (unit.folder / name).write_bytes(content)
+        assert workers.run([unit], ignore) == []
+    assert notes([unit])[0][0] == str(os.getpid())
+    assert is_done(unit)
 
 
 def test_no_job_at_all_is_refused():
