@@ -1,0 +1,212 @@
+"""Processes that run a verb, forked from one that has imported everything: a case takes a second, not ten.
+
+Each process leads a session of its own, so that whatever it leaves behind can be found by the session's number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import time
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+MODULES = (
+    "torch",
+    "pandas",
+    "matplotlib.pyplot",
+    "transformers",
+    "datasets",
+    "accelerate",
+    "exitbench.cli.app",
+    "exitbench.benchmarks.baselines.check_suite",
+    "exitbench.benchmarks.run.run_suite",
+    "exitbench.cache.import_arrays",
+    "exitbench.models.collecting",
+    "exitbench.models.inference",
+    "exitbench.models.training.training",
+    "exitbench.reports.figures.render",
+    "exitbench.reports.write_views",
+)
+FILE_PERMISSIONS = (1 << 1) | (1 << 2) | (1 << 3)
+"""CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH and CAP_FOWNER: with them the root user writes into any folder."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the system refuses to a process: longer files, more open files, permissions of root, standard output."""
+
+    file_bytes: int | None = None
+    open_files: int | None = None
+    no_privileges: bool = False
+    output: str = "file"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A started process; its standard output and standard error go to files."""
+
+    server: FaultServer
+    pid: int
+    out: Path
+    err: Path
+
+    def send(self, number: int) -> None:
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return
+
+    def wait(self, seconds: float = 120) -> int | None:
+        """The exit code, negative for a signal; None if it still runs after so many seconds."""
+        code: int | None = self.server.ask({"wait": self.pid, "seconds": seconds})
+        return code
+
+    def left_behind(self, seconds: float = 10) -> list[str]:
+        """The command lines of processes of this session that are still there after so many seconds."""
+        end = time.monotonic() + seconds
+        while (alive := _session(self.pid)) and time.monotonic() < end:
+            time.sleep(0.02)
+        return alive
+
+
+class FaultServer:
+    """The forking process and the line between it and the tests."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, "-c", "from tests.support.fault_server import serve; serve()"]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+        environment |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        )
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def start(self, words: list[str], folder: Path, logs: Path, limits: Limits | None = None) -> Running:
+        """``exitbench WORDS`` in ``folder``."""
+        logs.mkdir(exist_ok=True)
+        out, err = (logs / f"{len(list(logs.iterdir()))}.{name}" for name in ("out", "err"))
+        request = {"words": words, "folder": str(folder), "out": str(out), "err": str(err)}
+        pid = self.ask(request | asdict(limits or Limits()))
+        return Running(self, pid, out, err)
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def _session(number: int) -> list[str]:
+    alive = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == number and fields[0] != "Z":
+                alive.append((folder / "cmdline").read_text().replace("\0", " "))
+        except (OSError, IndexError):  # it ended meanwhile
+            continue
+    return alive
+
+
+def serve() -> None:
+    """Answer requests from standard input until it ends."""
+    for module in MODULES:
+        importlib.import_module(module)
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = _wait(**request) if "wait" in request else _fork(request)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def _wait(wait: int, seconds: float) -> int | None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(wait, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    return None
+
+
+def _fork(request: dict[str, Any]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 70
+    try:
+        _run(request)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:  # what the interpreter would print
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            code = code or 120
+        os._exit(code)
+
+
+def _run(request: dict[str, Any]) -> None:
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(request["folder"])
+    os.environ["TMPDIR"] = str(Path(request["folder"]) / "temporary")
+    Path(os.environ["TMPDIR"]).mkdir(exist_ok=True)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    out, err = (os.open(request[name], os.O_WRONLY | os.O_CREAT, 0o644) for name in ("out", "err"))
+    os.dup2(err, 2)
+    if request["output"] == "broken pipe":
+        reading, out = os.pipe()
+        os.close(reading)
+    elif request["output"] == "full":
+        out = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(out, 1)
+    os.closerange(3, 256)
+    if request["output"] == "closed":
+        os.close(1)
+        sys.stdout = None  # type: ignore[assignment] # as the interpreter finds it
+    if request["file_bytes"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request["file_bytes"],) * 2)
+    if request["open_files"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (request["open_files"],) * 2)
+    if request["no_privileges"] and os.geteuid() == 0:
+        _drop(FILE_PERMISSIONS)
+    sys.argv = ["exitbench", *request["words"]]
+    from exitbench.cli.app import main
+
+    main()
+
+
+def _drop(capabilities: int) -> None:
+    """Give up some of root's capabilities, so that the modes of files hold for root as well."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = struct.pack("Ii", 0x20080522, 0)
+    data = ctypes.create_string_buffer(24)
+    if libc.capget(header, data):
+        raise OSError(ctypes.get_errno(), "capget")
+    words = list(struct.unpack("6I", data.raw))
+    words[0] &= ~capabilities
+    if libc.capset(header, struct.pack("6I", *words)):
+        raise OSError(ctypes.get_errno(), "capset")

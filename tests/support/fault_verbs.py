@@ -1,0 +1,184 @@
+"""The verbs that write, each on something tiny, with what it makes and when that looks complete."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from exitbench.cache import Cache, synthetic_cache
+from exitbench.cli.app import main
+from exitbench.errors import InputError
+from tests.support.tiny_models import WORDS, save_backbone, tiny_model, write_reviews
+
+SUITE = """
+name = "small"
+caches = ["cache"]
+signals = ["deebert", "pabee"]
+layers = ["1/2"]
+speed_ups = [2.0]
+primary_speed_up = 2.0
+rates_speed_up = 2.0
+losses = [5.0]
+protocols = ["in-sample"]
+resamples = 5
+seed = 0
+"""
+CHANGING = ("started", "seconds", "finished", "jobs", "git")
+"""Keys of records that no two runs share."""
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder says that it is a finished run."""
+    record = folder / "run.json"
+    return record.is_file() and bool(json.loads(record.read_text())["complete"])
+
+
+def is_cache(folder: Path) -> bool:
+    """Whether a reader accepts a folder as a cache."""
+    try:
+        Cache(folder)
+    except InputError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Verb:
+    """``words`` make ``made`` out of the materials that ``needs`` names.
+
+    ``unfinished`` are names that a stopped process may leave, because the next one goes on with them; ``again`` is what
+    the next one needs in addition.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    made: str
+    needs: tuple[str, ...] = ("cache",)
+    complete: Callable[[Path], bool] = Path.exists
+    unfinished: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+
+
+RUN = ("run", "cache", "--signals", "deebert", "--protocol", "in-sample", "--resamples", "5", "--out", "made")
+TRAIN = ("train", "--model", "encoder", "--task", "sst2", "--data-dir", "reviews", "--out", "made")
+
+VERBS = (
+    Verb("run", (*RUN, "--jobs", "1"), "made", complete=is_run, unfinished=(".units",)),
+    Verb("run --jobs 2", (*RUN, "--jobs", "2"), "made", complete=is_run, unfinished=(".units",)),
+    Verb("run --force", (*RUN, "--jobs", "1", "--force"), "made", ("cache", "made"), is_run, (".units",)),
+    Verb("report", ("report", "made", "--jobs", "1"), "made", ("cache", "made"), is_run),
+    Verb("check --update", ("check", "small.toml", "--update", "--jobs", "1"), "small.csv", ("cache", "small.toml")),
+    Verb(
+        "import",
+        ("import", "arrays.npz", "--task", "x", "--split", "dev", "--shard-rows", "8", "--out", "made"),
+        "made",
+        ("arrays.npz",),
+        is_cache,
+        ("manifest.json",),
+    ),
+    Verb("compact", ("compact", "cache", "made"), "made", complete=is_cache),
+    Verb(
+        "collect",
+        ("collect", "--model", "model", "--data-dir", "reviews", "--shard-rows", "8", "--batch-size", "4")
+        + ("--device", "cpu", "--out", "made"),
+        "made",
+        ("model", "reviews"),
+        is_cache,
+        ("manifest.json",),
+    ),
+    Verb(
+        "train",
+        (*TRAIN, "--epochs", "2", "--batch-size", "8", "--checkpoint-every", "3", "--device", "cpu"),
+        "made",
+        ("encoder", "reviews"),
+        lambda folder: (folder / "training.json").exists(),
+        ("checkpoint",),
+        again=("--resume",),
+    ),
+    Verb("score", ("score", "cache", "--signal", "deebert", "--out", "made.parquet"), "made.parquet"),
+    Verb("cost", ("cost", "--out", "made"), "made", (), lambda folder: (folder / "cost.json").exists()),
+    Verb(
+        "infer",
+        ("infer", "texts.txt", "--model", "model", "--signal", "deebert", "--threshold", "0.3", "--batch-size", "2")
+        + ("--device", "cpu", "--out", "made.csv"),
+        "made.csv",
+        ("model", "texts.txt"),
+    ),
+    Verb("new-signal", ("new-signal", "my-margin", "--dir", "made"), "made", ()),
+)
+
+
+def make_materials(folder: Path) -> None:
+    """Everything that the verbs read, in ``folder``."""
+    cache = synthetic_cache(folder / "cache", rows=60, layers=4, width=8, shard_rows=8, model="m", task="t")
+    opened = Cache(cache)
+    layers = range(1, opened.layers + 1)
+    weight, bias = opened.head_tensors()
+    np.savez(
+        folder / "arrays.npz",
+        labels=opened.labels,
+        logits=np.stack([opened.logits(layer).numpy() for layer in layers]),
+        features=np.stack([opened.features(layer).numpy() for layer in layers]),
+        weight=weight.numpy(),
+        bias=bias.numpy(),
+    )
+    (folder / "small.toml").write_text(SUITE)
+    save_backbone(folder / "encoder", depth=2)
+    tiny_model(folder / "model", depth=3)
+    shutil.rmtree(folder / "model-encoder")
+    write_reviews(folder / "reviews", {"train": 48, "dev": 30})
+    (folder / "texts.txt").write_text("".join(f"{word} {other}\n" for word in WORDS for other in WORDS[:4]))
+
+
+def finished_run(folder: Path, monkeypatch: Any) -> None:
+    """A run named ``made`` beside the materials, for the verbs that begin with one."""
+    monkeypatch.chdir(folder)
+    try:
+        main([*RUN, "--jobs", "1"])
+    except SystemExit as ended:
+        assert not ended.code, ended.code
+
+
+def copy_materials(source: Path, target: Path, names: tuple[str, ...]) -> None:
+    """The materials that a verb needs, and a bystander that it has no business with."""
+    target.mkdir()
+    (target / "bystander.txt").write_text("precious\n")
+    for name in names:
+        copy = shutil.copytree if (source / name).is_dir() else shutil.copy2
+        copy(source / name, target / name)
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder; of records, what two runs share. Temporary files are ``temporary_files``."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not is_temporary(name):
+            files[name] = path.read_bytes()
+            if path.suffix == ".json":
+                files[name] = json.dumps(_stable(json.loads(files[name])), sort_keys=True).encode()
+    return files
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file's path says that it is unfinished."""
+    parts = name.split("/")
+    return parts[0] == "temporary" or any(part.endswith((".partial", ".lock", ".tmp")) for part in parts)
+
+
+def temporary_files(folder: Path) -> list[str]:
+    """The files and folders that have a temporary name, and everything in the folder for temporary files."""
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
+    return [name for name in names if is_temporary(name) and name != "temporary" and not name.endswith(".lock")]
+
+
+def _stable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _stable(item) for key, item in value.items() if key not in CHANGING}
+    return [_stable(item) for item in value] if isinstance(value, list) else value
