@@ -37,6 +37,9 @@ MODULES = (
     "exitbench.reports.figures.render",
     "exitbench.reports.write_views",
 )
+TEMPORARY = "temporary"
+"""Where a process puts its temporary files, inside its own folder."""
+
 FILE_PERMISSIONS = (1 << 1) | (1 << 2) | (1 << 3)
 """CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH and CAP_FOWNER: with them the root user writes into any folder."""
 
@@ -103,6 +106,8 @@ class FaultServer:
         out, err = (logs / f"{len(list(logs.iterdir()))}.{name}" for name in ("out", "err"))
         request = {"words": words, "folder": str(folder), "out": str(out), "err": str(err)}
         pid = self.ask(request | asdict(limits or Limits()))
+        while not out.exists():  # the last thing before the verb
+            time.sleep(0.002)
         return Running(self, pid, out, err)
 
     def close(self) -> None:
@@ -159,11 +164,11 @@ def _fork(request: dict[str, Any]) -> int:
     except BaseException:  # what the interpreter would print
         traceback.print_exc()
     finally:
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            code = code or 120
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                code = code or 120
         os._exit(code)
 
 
@@ -171,11 +176,11 @@ def _run(request: dict[str, Any]) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(request["folder"])
-    os.environ["TMPDIR"] = str(Path(request["folder"]) / "temporary")
-    Path(os.environ["TMPDIR"]).mkdir(exist_ok=True)
+    os.environ["TMPDIR"] = str(Path(request["folder"]) / TEMPORARY)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
-    out, err = (os.open(request[name], os.O_WRONLY | os.O_CREAT, 0o644) for name in ("out", "err"))
+    unready = f"{request['out']}.unready"
+    out, err = (os.open(name, os.O_WRONLY | os.O_CREAT, 0o644) for name in (unready, request["err"]))
     os.dup2(err, 2)
     if request["output"] == "broken pipe":
         reading, out = os.pipe()
@@ -196,6 +201,7 @@ def _run(request: dict[str, Any]) -> None:
     sys.argv = ["exitbench", *request["words"]]
     from exitbench.cli.app import main
 
+    Path(unready).rename(request["out"])
     main()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.cli.app import main
 from exitbench.errors import InputError
+from tests.support.fault_server import TEMPORARY
 from tests.support.tiny_models import WORDS, save_backbone, tiny_model, write_reviews
 
 SUITE = """
@@ -147,7 +148,7 @@ def finished_run(folder: Path, monkeypatch: Any) -> None:
 
 def copy_materials(source: Path, target: Path, names: tuple[str, ...]) -> None:
     """The materials that a verb needs, and a bystander that it has no business with."""
-    target.mkdir()
+    (target / TEMPORARY).mkdir(parents=True)
     (target / "bystander.txt").write_text("precious\n")
     for name in names:
         copy = shutil.copytree if (source / name).is_dir() else shutil.copy2
@@ -169,13 +170,13 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 def is_temporary(name: str) -> bool:
     """Whether a file's path says that it is unfinished."""
     parts = name.split("/")
-    return parts[0] == "temporary" or any(part.endswith((".partial", ".lock", ".tmp")) for part in parts)
+    return parts[0] == TEMPORARY or any(part.endswith((".partial", ".lock", ".tmp")) for part in parts)
 
 
 def temporary_files(folder: Path) -> list[str]:
     """The files and folders that have a temporary name, and everything in the folder for temporary files."""
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
-    return [name for name in names if is_temporary(name) and name != "temporary" and not name.endswith(".lock")]
+    return [name for name in names if is_temporary(name) and name != TEMPORARY and not name.endswith(".lock")]
 
 
 def _stable(value: Any) -> Any:

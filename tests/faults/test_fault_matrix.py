@@ -1,0 +1,96 @@
+"""Every verb that writes, under every fault: nothing lost, nothing that only looks complete, nothing left behind.
+
+One case of each kind here; ``tox -e slow`` has twenty random moments of each. The table at the end of the test session
+says how many cases there were and what each showed.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.fault_cases import FAULTS, Expected, new_case
+from tests.support.fault_server import FaultServer
+from tests.support.fault_verbs import VERBS, Verb, copy_materials, finished_run, make_materials, snapshot
+
+pytestmark = pytest.mark.process
+
+MOMENTS = 20
+RANDOM = ("SIGTERM", "SIGKILL", "SIGINT", "full disk", "few open files", "second instance")
+"""Faults that are another one each time."""
+SLOW_VERBS = ("run --jobs 2", "run --force", "report")
+"""These take seconds each, and share their code with others: killed here, and all the rest in the slow tests."""
+
+EVERY = [(verb, fault) for verb in VERBS for fault in FAULTS]
+SHORT = [(verb, fault) for verb, fault in EVERY if verb.name not in SLOW_VERBS or fault.startswith("SIG")]
+LONG = [(*pair, moment) for pair in EVERY for moment in range(1, MOMENTS + 1 if pair[1] in RANDOM else 2)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FaultServer]:
+    server = FaultServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("materials")
+    make_materials(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        finished_run(folder, patch)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(
+    server: FaultServer, materials: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Verb], Expected]:
+    """What each verb leaves when nothing happens, made when it is first asked for."""
+    made: dict[str, Expected] = {}
+
+    def of(verb: Verb) -> Expected:
+        if verb.name not in made:
+            folder = tmp_path_factory.mktemp("expected") / "case"
+            copy_materials(materials, folder, verb.needs)
+            running = server.start(list(verb.words), folder, folder.with_suffix(".logs"))
+            began = time.monotonic()
+            assert running.wait() == 0, running.err.read_text()
+            made[verb.name] = Expected(snapshot(folder), time.monotonic() - began)
+        return made[verb.name]
+
+    return of
+
+
+@pytest.fixture
+def meet(
+    server: FaultServer,
+    materials: Path,
+    expected: Callable[[Verb], Expected],
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> Callable[[Verb, str, int], None]:
+    """Let a verb meet a fault, and note what that showed."""
+
+    def case(verb: Verb, fault: str, moment: int) -> None:
+        seed = f"{verb.name} {fault} {moment}"
+        showed = FAULTS[fault](new_case(server, verb, materials, tmp_path / "case", expected(verb), seed))
+        record_property("fault", f"{verb.name}|{fault}|{showed}")
+
+    return case
+
+
+@pytest.mark.parametrize(("verb", "fault"), SHORT, ids=[f"{verb.name}: {fault}" for verb, fault in SHORT])
+def test_a_verb_meets_a_fault(meet: Callable[[Verb, str, int], None], verb: Verb, fault: str) -> None:
+    meet(verb, fault, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("verb", "fault", "moment"), LONG, ids=[f"{verb.name}: {fault} {moment}" for verb, fault, moment in LONG]
+)
+def test_a_verb_meets_a_fault_at_any_moment(
+    meet: Callable[[Verb, str, int], None], verb: Verb, fault: str, moment: int
+) -> None:
+    meet(verb, fault, moment)
