@@ -118,14 +118,20 @@ class Workers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._pool is None:
-            return
         if kind is not None:
             # Nobody wants the work of these any more, and a user with a mistyped signal should not wait for their
-            # imports; what a unit leaves half done has no ``done.json``. Python 3.14 calls this terminate_workers().
+            # imports.
+            self.stop()
+        elif self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def stop(self) -> None:
+        """End the processes amid their work: what a unit leaves half done has no ``done.json``."""
+        if self._pool is not None:
             for process in list(self._pool._processes.values()):
-                process.terminate()
-        self._pool.shutdown(cancel_futures=True)
+                process.terminate()  # Python 3.14 calls this terminate_workers()
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
     def start(self) -> None:
         """Let the processes import while this one does something else."""

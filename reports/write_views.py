@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exitbench.atomic_files import move_files, write_text
+from exitbench.errors import InputError
 from exitbench.output_folder import VIEWS, claimed
 from exitbench.progress import ProgressBar
 from exitbench.reports.figures.catalogue import ReportFigure, figures_of
@@ -22,7 +23,7 @@ from exitbench.reports.page.page import Page
 from exitbench.reports.page.run_view import RunContent
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
-from exitbench.workers import Failure, Workers
+from exitbench.workers import Failure, Workers, is_done
 
 PAGE, FINDINGS = "report.html", "findings.md"
 TABLES, FIGURES, UNFINISHED = "tables", "figures", ".views"
@@ -51,12 +52,14 @@ def write_views(run: FinishedRun, workers: Workers | None = None) -> None:
 
     While ``workers`` draw the figures, this process makes everything else. A run whose suite asks for findings also
     gets ``findings.md``.
-    Raises RuntimeError when a figure could not be drawn (the other views are there by then, without a page).
+    Raises InputError when a figure could not be drawn (the other views are there by then, without a page): the disk is
+    full, a worker was killed.
     """
-    with claimed(run.path) as folder:
+    workers = workers or Workers()
+    with claimed(run.path) as folder, scratch(run.path / UNFINISHED, workers):
         folder.begin(VIEWS, ())
         figures = figures_of(run)
-        with figures_drawn(run, figures, workers or Workers()) as drawn:
+        with figures_drawn(run, figures, workers) as drawn:
             tables = [formatted(table) for table in tables_of(run)]
             text = findings(run)
             page = Page([RunContent(run, tables, figures)])
@@ -72,10 +75,23 @@ def write_views(run: FinishedRun, workers: Workers | None = None) -> None:
                 file.replace(stage / file.name)
         if text is not None:
             write_text(run.path / FINDINGS, text)
-        shutil.rmtree(run.path / UNFINISHED, ignore_errors=True)
         if drawn.failures:
-            raise RuntimeError("; ".join(f"{failure.label}: {failure.reason}" for failure in drawn.failures))
+            reasons = "; ".join(f"{failure.label}: {failure.reason}" for failure in drawn.failures)
+            raise InputError(f"{run.path}: the page could not be made: {reasons}")
         page.write(run.path / PAGE)
+
+
+@contextmanager
+def scratch(folder: Path, workers: Workers) -> Iterator[None]:
+    """Take ``folder`` away before the block and after it, however it ends."""
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed process left
+    try:
+        yield
+    except BaseException:
+        workers.stop()  # or they go on drawing into the folder
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -99,12 +115,10 @@ class DrawnFigures:
 def figures_drawn(run: FinishedRun, figures: Sequence[ReportFigure], workers: Workers) -> Iterator[DrawnFigures]:
     """Have all figures drawn while the block goes on; when it ends, what it was given holds the outcome."""
     drawn = DrawnFigures()
-    unfinished = run.path / UNFINISHED
-    shutil.rmtree(unfinished, ignore_errors=True)
-    units = [FigureUnit(unfinished / figure.name, run.path, figure) for figure in figures]
+    units = [FigureUnit(run.path / UNFINISHED / figure.name, run.path, figure) for figure in figures]
     with ProgressBar("figures", len(units), transient=True) as bar:
         wait = workers.begin(units, lambda unit: bar.advance(note=unit.label))
         yield drawn
         drawn.failures = wait()
-    files = [unit.folder / f"{unit.figure.name}.{ending}" for unit in units for ending in ("svg", "png")]
-    drawn.files = [file for file in files if file.is_file()]
+    whole = filter(is_done, units)
+    drawn.files = [unit.folder / f"{unit.figure.name}.{ending}" for unit in whole for ending in ("svg", "png")]

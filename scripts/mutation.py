@@ -4,9 +4,9 @@
 
 A seeded sample of small changes (:mod:`mutants`) is made one at a time in a copy of the tree, never in the checkout,
 and each is held against the tests that mirror its module: first the file of the same name, then the files of the
-mirrored folder, then every test that imports the module, and last those among them that start programs. A change that
-no test notices is a *survivor*. The record has a line per mutant, and a run that was stopped goes on after its last
-line; ``--again`` repeats the survivors only.
+mirrored folder, then every test that imports the module, then those among them that start programs, and last all tests
+of the room. A change that no test notices is a *survivor*. The record has a line per mutant, and a run that was stopped
+goes on after its last line; ``--again`` repeats the survivors only.
 """
 
 from __future__ import annotations
@@ -137,8 +137,9 @@ def judge(tree: Path, mutant: Mutant) -> dict[str, Any]:
         path.write_bytes(mutant.applied(source))
         os.utime(path, (1, 1))  # compiled files are told apart by their source's time and size
         groups = list(mirrors(tree, mutant.file))
-        every_test = [test for group in groups for test in group]
-        for tests, tier in [*((group, TIER) for group in groups), (every_test, LATER_TIER)]:
+        nearest = [test for group in groups for test in group]
+        room = ["tests/cache" if mutant.file.startswith("exitbench") else f"tests/{Path(mutant.file).parts[0]}"]
+        for tests, tier in [*((group, TIER) for group in groups), (nearest, LATER_TIER), (room, TIER)]:
             outcome, test = tested(tree, tests, tier)
             if outcome != "survived":
                 break

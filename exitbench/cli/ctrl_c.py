@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,10 +49,34 @@ def stopped_like_ctrl_c() -> Iterator[None]:
             signal.signal(number, lambda *_: None)
         raise KeyboardInterrupt
 
-    for number in answered:
-        signal.signal(number, stop)
+    with lost_interrupts_repeated():
+        for number in answered:
+            signal.signal(number, stop)
+        try:
+            yield
+        finally:
+            for number, handler in answered.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def lost_interrupts_repeated() -> Iterator[None]:
+    """Send SIGINT once more where Python lost an interrupt.
+
+    An exception in a destructor or in the callback of a weak reference is printed and forgotten; an interrupt that
+    arrives there would stop nothing.
+    """
+    hook = sys.unraisablehook
+
+    def repeat(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_type is not KeyboardInterrupt:
+            hook(lost)
+        elif signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            # Not at once: this may still be inside the destructor.
+            threading.Timer(0.02, signal.raise_signal, (signal.SIGINT,)).start()
+
+    sys.unraisablehook = repeat
     try:
         yield
     finally:
-        for number, handler in answered.items():
-            signal.signal(number, handler)
+        sys.unraisablehook = hook

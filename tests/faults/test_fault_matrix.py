@@ -19,11 +19,16 @@ pytestmark = pytest.mark.process
 MOMENTS = 20
 RANDOM = ("SIGTERM", "SIGKILL", "SIGINT", "full disk", "few open files", "second instance")
 """Faults that are another one each time."""
-SLOW_VERBS = ("run --jobs 2", "run --force", "report")
-"""These take seconds each, and share their code with others: killed here, and all the rest in the slow tests."""
+KILLED_ONLY = ("run --jobs 2", "report")
+"""These take seconds each and share their code with ``run``: all other faults are for the slow tests."""
+LATER = ("output to a broken pipe", "output to a full disk")
 
 EVERY = [(verb, fault) for verb in VERBS for fault in FAULTS]
-SHORT = [(verb, fault) for verb, fault in EVERY if verb.name not in SLOW_VERBS or fault.startswith("SIG")]
+SHORT = [
+    (verb, fault)
+    for verb, fault in EVERY
+    if verb.name != "run --force" and fault not in LATER and (verb.name not in KILLED_ONLY or fault.startswith("SIG"))
+]
 LONG = [(*pair, moment) for pair in EVERY for moment in range(1, MOMENTS + 1 if pair[1] in RANDOM else 2)]
 
 

@@ -30,7 +30,10 @@ protocols = ["in-sample"]
 resamples = 5
 seed = 0
 """
-CHANGING = ("started", "seconds", "finished", "jobs", "git")
+ENDINGS = (".partial", ".lock", ".tmp")
+"""How temporary names end."""
+
+CHANGING = ("started", "seconds", "finished", "command", "git")
 """Keys of records that no two runs share."""
 
 
@@ -53,8 +56,8 @@ def is_cache(folder: Path) -> bool:
 class Verb:
     """``words`` make ``made`` out of the materials that ``needs`` names.
 
-    ``unfinished`` are names that a stopped process may leave, because the next one goes on with them; ``again`` is what
-    the next one needs in addition.
+    ``unfinished`` are files or folders that a stopped process may leave, because the next one goes on with them;
+    ``again`` is what the next one needs in addition.
     """
 
     name: str
@@ -68,11 +71,13 @@ class Verb:
 
 RUN = ("run", "cache", "--signals", "deebert", "--protocol", "in-sample", "--resamples", "5", "--out", "made")
 TRAIN = ("train", "--model", "encoder", "--task", "sst2", "--data-dir", "reviews", "--out", "made")
+COLLECT = ("collect", "--model", "model", "--data-dir", "reviews")
+INFER = ("infer", "texts.txt", "--model", "model", "--signal", "deebert")
 
 VERBS = (
-    Verb("run", (*RUN, "--jobs", "1"), "made", complete=is_run, unfinished=(".units",)),
-    Verb("run --jobs 2", (*RUN, "--jobs", "2"), "made", complete=is_run, unfinished=(".units",)),
-    Verb("run --force", (*RUN, "--jobs", "1", "--force"), "made", ("cache", "made"), is_run, (".units",)),
+    Verb("run", (*RUN, "--jobs", "1"), "made", complete=is_run, unfinished=("made/.units",)),
+    Verb("run --jobs 2", (*RUN, "--jobs", "2"), "made", complete=is_run, unfinished=("made/.units",)),
+    Verb("run --force", (*RUN, "--jobs", "1", "--force"), "made", ("cache", "made"), is_run, ("made/.units",)),
     Verb("report", ("report", "made", "--jobs", "1"), "made", ("cache", "made"), is_run),
     Verb("check --update", ("check", "small.toml", "--update", "--jobs", "1"), "small.csv", ("cache", "small.toml")),
     Verb(
@@ -81,17 +86,16 @@ VERBS = (
         "made",
         ("arrays.npz",),
         is_cache,
-        ("manifest.json",),
+        ("made/manifest.json",),
     ),
     Verb("compact", ("compact", "cache", "made"), "made", complete=is_cache),
     Verb(
         "collect",
-        ("collect", "--model", "model", "--data-dir", "reviews", "--shard-rows", "8", "--batch-size", "4")
-        + ("--device", "cpu", "--out", "made"),
+        (*COLLECT, "--shard-rows", "8", "--batch-size", "4", "--device", "cpu", "--out", "made"),
         "made",
         ("model", "reviews"),
         is_cache,
-        ("manifest.json",),
+        ("made/manifest.json",),
     ),
     Verb(
         "train",
@@ -99,19 +103,24 @@ VERBS = (
         "made",
         ("encoder", "reviews"),
         lambda folder: (folder / "training.json").exists(),
-        ("checkpoint",),
+        ("made.training",),
         again=("--resume",),
     ),
     Verb("score", ("score", "cache", "--signal", "deebert", "--out", "made.parquet"), "made.parquet"),
     Verb("cost", ("cost", "--out", "made"), "made", (), lambda folder: (folder / "cost.json").exists()),
     Verb(
         "infer",
-        ("infer", "texts.txt", "--model", "model", "--signal", "deebert", "--threshold", "0.3", "--batch-size", "2")
-        + ("--device", "cpu", "--out", "made.csv"),
+        (*INFER, "--threshold", "0.3", "--batch-size", "2", "--device", "cpu", "--out", "made.csv"),
         "made.csv",
         ("model", "texts.txt"),
     ),
-    Verb("new-signal", ("new-signal", "my-margin", "--dir", "made"), "made", ()),
+    Verb(
+        "new-signal",
+        ("new-signal", "my-margin", "--dir", "made"),
+        "made",
+        (),
+        lambda folder: (folder / "test_my_margin.py").exists(),
+    ),
 )
 
 
@@ -170,7 +179,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 def is_temporary(name: str) -> bool:
     """Whether a file's path says that it is unfinished."""
     parts = name.split("/")
-    return parts[0] == TEMPORARY or any(part.endswith((".partial", ".lock", ".tmp")) for part in parts)
+    return parts[0] == TEMPORARY or any(part == ".views" or part.endswith(ENDINGS) for part in parts)
 
 
 def temporary_files(folder: Path) -> list[str]:

@@ -39,13 +39,16 @@ def command(
         raise InputError(f"expected a folder, found a file at {folder}")
     stem = file_stem(name)
     targets = (folder / f"{stem}.py", folder / f"test_{stem}.py")
-    for target in targets:
-        if target.exists():
-            raise InputError(f"{target} exists already and is not overwritten")
+    texts = tuple(sources(name, year=datetime.now(UTC).year))
+    there = [target for target in targets if target.exists()]
+    # One of the two, untouched, is what a kill between them leaves.
+    unfinished = there == [targets[0]] and targets[0].is_file() and targets[0].read_bytes() == texts[0].encode()
+    if there and not unfinished:
+        raise InputError(f"{there[0]} exists already and is not overwritten")
     if importable(stem):
         raise InputError(f"a file {stem}.py would hide the Python module {stem!r}; choose a name such as my-{name}")
     make_directory(folder)
-    for target, source in zip(targets, sources(name, year=datetime.now(UTC).year), strict=True):
+    for target, source in zip(targets, texts, strict=True):
         write_text(target, source)
         echo(f"wrote {target}")
     echo(f"next: exitbench test-signal {targets[0]}")
