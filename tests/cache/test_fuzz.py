@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from exitbench.cache import Cache, cache_card, synthetic_cache, verify
 from exitbench.cache.format.manifest import MANIFEST
 from exitbench.errors import InputError
+from tests.support.hostile_values import ANYTHING, key_paths, replaced
 
-ANYTHING = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=20)
-    | st.sampled_from(["../x", "/etc/passwd"]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=8,
-)
 FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -61,21 +52,6 @@ def use(cache: Path) -> None:
             assert "\n" not in str(error)
 
 
-def key_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield from key_paths(item, (*path, key))
-
-
-def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    if not path:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = put(copy[path[0]], path[1:], new)
-    return copy
-
-
 @FUZZ
 @given(data=st.data(), new=ANYTHING)
 def test_any_value_anywhere_in_the_manifest(
@@ -85,7 +61,7 @@ def test_any_value_anywhere_in_the_manifest(
     value = json.loads(original)
     key_path = data.draw(st.sampled_from(list(key_paths(value))))
     try:
-        (pristine / MANIFEST).write_text(json.dumps(put(value, key_path, new)))
+        (pristine / MANIFEST).write_text(json.dumps(replaced(value, key_path, new)))
         opened_files.clear()
         use(pristine)
         inside = pristine.resolve()
@@ -106,7 +82,7 @@ def test_any_value_anywhere_in_a_shard_header(pristine: Path, data: st.DataObjec
     length = int.from_bytes(original[:8], "little")
     header = json.loads(original[8 : 8 + length])
     key_path = data.draw(st.sampled_from(list(key_paths(header))))
-    text = json.dumps(put(header, key_path, new)).encode()
+    text = json.dumps(replaced(header, key_path, new)).encode()
     try:
         path.write_bytes(len(text).to_bytes(8, "little") + text + original[8 + length :])
         use(pristine)
