@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from exitbench.output_folder import INVENTORY
 from tests.support.fault_server import FaultServer, Limits, Running
 from tests.support.fault_verbs import Verb, copy_materials, snapshot, temporary_files
 
-VIEWS = ("figures/", "tables/", "report.html", "findings.md")
-"""What of a run is made after its results, and made again by ``exitbench report``."""
+VIEWS = ("figures/", "tables/", "report.html", "findings.md", INVENTORY)
+"""What of a run is made after its results, and made again by ``exitbench report``, and the list of it."""
 
 ANSWERED = 60
 """Seconds within which a verb answers a signal, on a busy machine."""
@@ -95,7 +96,8 @@ class Case:
         return name == self.verb.made or name.startswith(f"{self.verb.made}/")
 
     def _is_unfinished(self, name: str) -> bool:
-        return any(name == path or name.startswith(f"{path}/") for path in self.verb.unfinished)
+        unfinished = (*self.verb.unfinished, f"{self.verb.made}/{INVENTORY}")
+        return any(name == path or name.startswith(f"{path}/") for path in unfinished)
 
 
 def killed(number: signal.Signals) -> Callable[[Case], str]:
