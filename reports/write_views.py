@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exitbench.atomic_files import move_files, write_text
+from exitbench.benchmarks.run.run_suite import UNITS
 from exitbench.errors import InputError
 from exitbench.output_folder import VIEWS, claimed
 from exitbench.progress import ProgressBar
@@ -58,6 +59,8 @@ def write_views(run: FinishedRun, workers: Workers | None = None) -> None:
     workers = workers or Workers()
     with claimed(run.path) as folder, scratch(run.path / UNFINISHED, workers):
         folder.begin(VIEWS, ())
+        if run.record["complete"]:
+            shutil.rmtree(run.path / UNITS, ignore_errors=True)  # left by a run that was killed after its last word
         figures = figures_of(run)
         with figures_drawn(run, figures, workers) as drawn:
             tables = [formatted(table) for table in tables_of(run)]
