@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -67,8 +68,9 @@ def mirrors(root: Path, file: str) -> Iterator[list[str]]:
     folder = Path("tests") / path.parent.relative_to("exitbench" if path.parts[0] == "exitbench" else ".")
     module = ".".join(("exitbench", *path.with_suffix("").parts[path.parts[0] == "exitbench" :]))
     own = folder / f"test_{path.stem}.py"
+    examples = Path(module.replace(".", "/")).with_suffix(".py")
     groups = [
-        [own] if (root / own).is_file() else [],
+        [examples, own] if (root / own).is_file() else [examples],
         sorted(test.relative_to(root) for test in (root / folder).glob("test_*.py")),
         sorted(test.relative_to(root) for test in (root / "tests").rglob("test_*.py") if module in test.read_text()),
     ]
@@ -128,18 +130,28 @@ def tested(tree: Path, tests: Sequence[str], tier: str) -> tuple[str, str]:
     return ("survived" if code in (0, 5) else "killed"), test
 
 
+@cache
+def require_green(tree: Path, tests: tuple[str, ...], tier: str) -> None:
+    """Tests that fail without any change would kill every mutant."""
+    outcome, test = tested(tree, tests, tier)
+    if outcome != "survived":
+        raise SystemExit(f"expected tests that pass in the unchanged tree, found a failure: {test}")
+
+
 def judge(tree: Path, mutant: Mutant) -> dict[str, Any]:
     """Make the change in the copy, run the mirror tests, take the change back."""
     path, began = tree / mutant.file, time.monotonic()
     source, stamp = path.read_bytes(), path.stat()
     outcome, test = "survived", ""
     try:
-        path.write_bytes(mutant.applied(source))
-        os.utime(path, (1, 1))  # compiled files are told apart by their source's time and size
         groups = list(mirrors(tree, mutant.file))
         nearest = [test for group in groups for test in group]
         room = ["tests/cache" if mutant.file.startswith("exitbench") else f"tests/{Path(mutant.file).parts[0]}"]
         for tests, tier in [*((group, TIER) for group in groups), (nearest, LATER_TIER), (room, TIER)]:
+            path.write_bytes(source)
+            require_green(tree, tuple(tests), tier)
+            path.write_bytes(mutant.applied(source))
+            os.utime(path, (1, 1))  # compiled files are told apart by their source's time and size
             outcome, test = tested(tree, tests, tier)
             if outcome != "survived":
                 break

@@ -176,3 +176,22 @@ def test_the_median_threshold_is_a_score_of_the_cache(tmp_path):
 def test_what_was_chosen_is_reported_in_words():
     assert describe_choice(["a=1"] * 5) == "chosen: a=1"
     assert describe_choice(["a=1", "a=2", "a=2"]) == "chosen: a=2 in 2 of 3 folds, a=1 in 1"
+
+
+def test_randomising_on_held_out_samples_takes_the_shares_of_the_training_samples(tmp_path):
+    labels, predictions, scores = random_arrays(2, 60, 5, 1)
+    train_labels, train_predictions, train_scores = random_arrays(8, 70, 5, 1)
+    coarse, train_coarse = (np.round(values[0] / 2) for values in (scores, train_scores))  # few thresholds
+    calibration = (train_labels, train_predictions, [train_coarse])
+    scored = scored_cache(tmp_path / "s", labels, predictions, [coarse], grid(1), calibration=calibration)
+    evaluation = evaluate_configurations(scored, [0], dataclasses.replace(QUESTIONS, protocols=("held-out",)))
+    merged = MergedParts([evaluation.results["held-out"][0]], evaluation.parts["held-out"], Choice.only(0, 1))
+    value = merged.at(at_speed_up(1.5))
+    assert value.status == "unmatched"
+    levels = np.unique(np.maximum.accumulate(train_coarse, axis=0))
+    thresholds = [np.inf, *((levels[1:] + levels[:-1]) / 2)[::-1], -np.inf]
+    means = [np.mean(literal_exits(train_coarse, threshold)) for threshold in thresholds]
+    right = next(place for place, mean in enumerate(means) if 5 / mean >= 1.5)
+    share = (means[right - 1] - 5 / 1.5) / (means[right - 1] - means[right])
+    before, after = (np.mean(literal_exits(coarse, thresholds[place])) for place in (right - 1, right))
+    assert float(value.randomised.mean_exit_layer) == pytest.approx((1 - share) * before + share * after)

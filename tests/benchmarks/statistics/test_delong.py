@@ -111,6 +111,15 @@ def test_the_interval_is_symmetric_on_the_logit_scale_and_stays_inside():
     assert 0 < low < 97 < high < 100
 
 
+def test_the_estimate_has_the_logit_interval_of_its_own_value_and_error():
+    first, _, right = made(3)
+    estimate = dis_estimate(Ranking(first[None], right[None]), 1, "half")
+    share, error = estimate.value / 100, estimate.std_err / 100
+    reach = stats.norm.ppf(0.975) * error / (share * (1 - share))
+    expected = [100 / (1 + math.exp(-(math.log(share / (1 - share)) + side * reach))) for side in (-1, 1)]
+    assert [estimate.low, estimate.high] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("certainty", "right", "status", "reason"),
     [

@@ -34,6 +34,16 @@ def test_agreement_is_seen_through_rounding():
     assert difference(0.3, 0.3, np.full(999, 0.1), np.full(999, 0.1)).p_value == 1.0
 
 
+def test_two_resamples_make_an_interval_and_one_in_twenty_may_be_missing():
+    assert interval(1.0, [0.0, 2.0], 4).std_err == pytest.approx(math.sqrt(2))
+    assert interval(1.0, [0.0], 4).status == "unreliable"
+    draws = np.random.default_rng(0).normal(size=100)
+    for missing, status in ((5, "ok"), (6, "unreliable")):
+        assert interval(0.0, np.where(np.arange(100) < missing, np.nan, draws), 50).status == status
+    _, _, std_err = percentiles_and_std_err(np.array([[0.0, 2.0]]), 0.95)
+    assert std_err == pytest.approx([math.sqrt(2)])
+
+
 def test_a_value_that_does_not_exist_is_undefined():
     assert interval(math.nan, np.ones(10), 4).status == "undefined"
     assert interval(1.0, np.full(10, np.nan), 4).status == "unreliable"
