@@ -1,3 +1,5 @@
+import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +8,30 @@ import pytest
 
 from exitbench.cache import Cache, CacheWarning, import_arrays, verify
 from exitbench.errors import InputError
+
+
+class Executed:
+    """A pickle of this makes a folder when it is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.mkdir, (self.folder,)
+
+
+@pytest.mark.parametrize("folder", [True, False], ids=["a folder", "npz"])
+def test_a_pickle_in_place_of_an_array_is_refused_and_not_executed(tmp_path: Path, folder: bool) -> None:
+    source = save(tmp_path / "source", example(), folder=True)
+    (source / "labels.npy").write_bytes(pickle.dumps(Executed(tmp_path / "executed")))
+    if not folder:
+        with zipfile.ZipFile(tmp_path / "source.npz", "w") as archive:
+            for path in source.iterdir():
+                archive.write(path, path.name)
+        source = tmp_path / "source.npz"
+    with pytest.raises(InputError, match="found something else|to be numbers"):
+        import_arrays(source, tmp_path / "cache", task="x", split="dev")
+    assert not (tmp_path / "executed").exists()
 
 
 def example(rows: int = 12, layers: int = 3, classes: int = 2, width: int = 4) -> dict[str, np.ndarray]:
