@@ -19,9 +19,11 @@ from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.protocols.choice import Choice
 from exitbench.benchmarks.protocols.part_points import PartResult, ResampledPoint
 from exitbench.benchmarks.protocols.splits import Part, fold_numbers
-from exitbench.benchmarks.replay.tally import Tally
+from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, ROUNDING
+from exitbench.benchmarks.replay.tally import Tally, score_influence
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.status import Status
+from exitbench.benchmarks.scoring.score_store import Samples
 
 Sums = TypeVar("Sums", Tally, RateTally)
 
@@ -29,11 +31,13 @@ Sums = TypeVar("Sums", Tally, RateTally)
 class MergedParts:
     """One entry of a suite under one protocol.
 
-    ``results`` are [configurations][parts]; properties are computed on first use.
+    ``results`` are [configurations][parts]; ``samples`` are the scored ones; properties are computed on first use.
     """
 
-    def __init__(self, results: Sequence[Sequence[PartResult]], parts: tuple[Part, ...], choice: Choice) -> None:
-        self.results, self.parts, self.choice = results, parts, choice
+    def __init__(
+        self, results: Sequence[Sequence[PartResult]], parts: tuple[Part, ...], choice: Choice, samples: Samples
+    ) -> None:
+        self.results, self.parts, self.choice, self.samples = results, parts, choice, samples
         self._points: dict[OperatingPoint, ResampledPoint] = {}
         self._chosen = [results[int(choice.parts[number])][number] for number in range(len(parts))]
 
@@ -58,7 +62,7 @@ class MergedParts:
                 assert value.exits is not None
                 exits[part.test] = value.exits
         randomised = [value.randomised for value in values if value.randomised is not None]
-        return ResampledPoint(
+        merged = ResampledPoint(
             threshold=thresholds.pop() if len(thresholds) == 1 else float("nan"),
             exits=exits,
             tally=summed([value.tally for value in values]),
@@ -67,6 +71,51 @@ class MergedParts:
             reason=reason,
             randomised=summed(randomised) if len(randomised) == len(values) else None,
         )
+        if self.parts[0].in_sample or status == "undefined":
+            return merged
+        realised, reason = self._realised(point, merged)
+        return dataclasses.replace(merged, status=realised, reason=reason)
+
+    def _realised(self, point: OperatingPoint, value: ResampledPoint) -> tuple[Status, str]:
+        """The status by what happened on the scored rows, where other rows chose the threshold."""
+        if point.kind == "speed_up":
+            return realised_speed_up(value.speed_up, point.number, self._speed_up_error(value))
+        if point.kind == "loss":
+            return realised_loss(self.loss(value)[0], point.number, self._loss_error(value))
+        return value.status, value.reason
+
+    def _speed_up_error(self, value: ResampledPoint) -> float:
+        """The standard error of a speed-up between the rows that chose and the scored ones; 0 in one cache.
+
+        Closed forms here and below: a status must not depend on how many resamples are drawn.
+        """
+        if self.parts[0].train_role == "test" or value.exits is None:
+            return 0.0
+        chosen_on, scored = int(self.parts[0].train.sum()), len(value.exits)
+        spread = float(value.exits.std()) * np.sqrt(1 / chosen_on + 1 / scored)
+        return float(self.samples.depth / value.exits.mean() ** 2 * spread)
+
+    def _loss_error(self, value: ResampledPoint) -> float:
+        """The standard error of a loss, from the influence of each scored row on both scores."""
+        assert value.exits is not None
+        outcomes, measure = self.samples.outcomes, self.samples.measure
+        last = np.full(self.samples.size, self.samples.depth)
+        return float(
+            np.linalg.norm(score_influence(last, outcomes, measure) - score_influence(value.exits, outcomes, measure))
+        )
+
+    def loss(self, value: ResampledPoint) -> tuple[float, NDArray[np.float64]]:
+        """The points of task score that a value loses against the last layer, and the same in every resample."""
+        final, final_resampled = self.final
+        measure = self.samples.measure
+        lost = float(final.score(measure)) - value.score(measure)
+        return lost, final_resampled.score(measure) - value.resampled.score(measure)
+
+    @cached_property
+    def final(self) -> tuple[Tally, Tally]:
+        """The last layer on all test samples: (), and [resamples]."""
+        first = self.results[0]
+        return summed([result.final for result in first]), summed([result.final_resampled for result in first])
 
     @cached_property
     def every_decision(self) -> tuple[RateTally, RateTally]:
@@ -116,6 +165,26 @@ class MergedParts:
                 for number in range(len(self.parts))
             ]
         )
+
+
+def realised_speed_up(realised: float, asked: float, error: float) -> tuple[Status, str]:
+    """Whether the speed-up on the scored rows is the one asked for: within 2%, or within two standard errors."""
+    if abs(realised - asked) <= max((MATCH_TOLERANCE + ROUNDING) * asked, 2 * error):
+        return "ok", ""
+    return "unmatched", f"{realised:.2f}x on the scored rows, more than {MATCH_TOLERANCE:.0%} from {asked:.2f}x"
+
+
+def realised_loss(lost: float, asked: float, error: float) -> tuple[Status, str]:
+    """Whether the loss on the scored rows keeps to the one asked for, up to two standard errors."""
+    over = lost - asked
+    if over <= ROUNDING:
+        return "ok", ""
+    if over > 2 * error:
+        return (
+            "unmatched",
+            f"loses {lost:.2f} points on the scored rows, more than two standard errors beyond {asked:g}",
+        )
+    return "ok", f"over by {over:.2f}: loses {lost:.2f} points on the scored rows"
 
 
 def worst(values: Sequence[ResampledPoint]) -> tuple[Status, str]:

@@ -65,7 +65,7 @@ class PartResult:
 
     ``primary`` is the training score that a choice looks at (NaN where the signal never gets near that speed-up),
     ``primary_resampled`` [resamples]; the band has sums [costs] and [costs, resamples] and says which costs the signal
-    ``reaches``; ``certainty`` is [layers - 1, test samples].
+    ``reaches``; ``certainty`` is [layers - 1, test samples]; ``final`` is the last layer on the test samples.
     """
 
     primary: float
@@ -76,6 +76,8 @@ class PartResult:
     band_resampled: Tally
     reaches: NDArray[np.bool_]
     certainty: NDArray[np.float64]
+    final: Tally
+    final_resampled: Tally
 
 
 def evaluate_part(
@@ -114,6 +116,8 @@ def evaluate_part(
         band_resampled=gather(resampled.test, at_band),
         reaches=(costs >= low - ROUNDING) & (costs <= high + ROUNDING),
         certainty=test.scores.certainty,
+        final=test.final,
+        final_resampled=curves.weights.final("test", part.test, curves.whole(part.variant, "test").outcomes),
     )
 
 

@@ -123,6 +123,25 @@ def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:
     )
 
 
+def score_influence(exits: NDArray[np.int64], outcomes: Outcomes, measure: Measure) -> NDArray[np.float64]:
+    """Influence function of a task score in percent: how much each sample moves it, [samples].
+
+    Its norm is the standard error of the score, the norm of a difference of two that of the paired difference. F1 is
+    linearised: ``2 TP / (predicted + actual)`` moves by ``(2 tp - F1 (predicted + actual))`` over the
+    mean of ``predicted + actual``.
+    """
+    samples = np.arange(outcomes.samples)
+    counted = {name: truth[exits - 1, samples].astype(np.float64) for name, truth in outcomes.counted.items()}
+    accuracy = counted["correct"] - counted["correct"].mean()
+    if measure == "accuracy" or outcomes.actual_positive is None:
+        return np.asarray(100.0 * accuracy / outcomes.samples)
+    size = counted["predicted_positives"] + outcomes.actual_positive
+    f1 = 2 * counted["true_positives"].sum() / size.sum() if size.any() else 0.0
+    moved = (2 * counted["true_positives"] - f1 * size) / size.mean() if size.any() else np.zeros_like(size)
+    both = moved if measure == "f1" else (moved + accuracy) / 2
+    return np.asarray(100.0 * both / outcomes.samples)
+
+
 def verdict(tally: Tally, measure: Measure) -> Verdict:
     """Whether a task score means anything on these samples."""
     if measure != "accuracy" and tally.actual_positives is not None and not np.any(tally.actual_positives):

@@ -18,7 +18,7 @@ TIES: tuple[Ties, ...] = ("half", "strict")
 
 HIGHER_IS_BETTER = frozenset({"dis", "accuracy", "f1", "mean_accuracy_f1", "area", "max_speed_up"})
 LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_rate"})
-MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up"}
+MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up", "realised_loss"}
 
 BOUNDS = frozenset({"oracle", "final", "fixed", "random"})
 """Signals that tables show for orientation and never compare."""

@@ -17,10 +17,10 @@ from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference
 from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, HIGHER_IS_BETTER, NORMAL_QUANTILE
-from exitbench.benchmarks.run.compared_columns import pair_rows, paired_p_value
+from exitbench.benchmarks.run.compared_columns import pair_rows
 from exitbench.benchmarks.run.measurements import Question, question_of
 from exitbench.benchmarks.statistics.delong import normal_difference
-from exitbench.benchmarks.statistics.multiple_comparisons import against_best
+from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
 
 AVERAGED = ("accuracy", "speed_up", "max_speed_up")
 Metrics = Mapping[str, str]
@@ -178,7 +178,8 @@ def compare_means(
             ]
             error = float(np.sqrt(np.square(single).sum()) / len(caches))
             differences[a, b] = normal_difference(present[a].value - present[b].value, error)
-        marks = against_best([row.value for row in present], paired_p_value(differences))
+        p_values = {pair: difference.p_value for pair, difference in differences.items()}
+        marks = column_marks([row.value for row in present], p_values)
         for number, row in enumerate(present):
             best, tied = bool(marks.best[number]), bool(marks.tied_with_best[number])
             marked[row.key] = row._replace(best=best, tied_with_best=tied)

@@ -7,7 +7,7 @@ the suite's entries. Entries that are unmatched, undefined or unreliable take no
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,7 @@ from exitbench.benchmarks.run.measurements import ComparedEntry, Question, quest
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.delong import influence_differences
 from exitbench.benchmarks.statistics.intervals import differences
-from exitbench.benchmarks.statistics.multiple_comparisons import ColumnMarks, against_best, holm
+from exitbench.benchmarks.statistics.multiple_comparisons import ColumnMarks, column_marks
 
 INFLUENCES = ("dis", "aurc", "excess_aurc")
 """Measures of one layer, whose errors come from influence values."""
@@ -109,8 +109,10 @@ def compare(
             continue
         tests = tested(present)
         larger_is_better = question[3] in HIGHER_IS_BETTER
-        marks = against_best(
-            [row.value for _, row in present], paired_p_value(tests), larger_is_better=larger_is_better
+        marks = column_marks(
+            [row.value for _, row in present],
+            {pair: test.p_value for pair, test in tests.items()},
+            larger_is_better=larger_is_better,
         )
         for number, (_, row) in enumerate(present):
             best, tied = bool(marks.best[number]), bool(marks.tied_with_best[number])
@@ -119,11 +121,6 @@ def compare(
             columns, question, [contestant.name for contestant, _ in present], tests, marks, present[0][1].n
         )
     return marked, pairs
-
-
-def paired_p_value(tests: Mapping[tuple[int, int], Difference]) -> Callable[[int, int], float]:
-    """The p-value of a pair, in either order."""
-    return lambda a, b: tests[min(a, b), max(a, b)].p_value
 
 
 def pair_rows(
@@ -136,11 +133,8 @@ def pair_rows(
 ) -> list[dict[str, Any]]:
     """The rows of ``pairs.parquet`` of one column, with Holm's adjustment over all of its pairs."""
     point, layer, decisions, measure = question
-    first_best = int(np.flatnonzero(marks.best)[0]) if marks.best.any() else -1
-    adjusted = holm([test.p_value for test in tests.values()])
     rows = []
-    for (pair, test), over_pairs in zip(tests.items(), adjusted, strict=True):
-        other = pair[1] if pair[0] == first_best else pair[0]
+    for pair, test in tests.items():
         rows.append(
             {
                 **columns,
@@ -158,8 +152,8 @@ def pair_rows(
                 "std_err": test.std_err,
                 "n": n,
                 "p_value": test.p_value,
-                "p_adjusted": float(over_pairs),
-                "p_against_best": float(marks.adjusted[other]) if first_best in pair else None,
+                "p_adjusted": marks.adjusted[pair],
+                "p_against_best": marks.adjusted[pair] if marks.first_best in pair else None,
                 "status": test.status,
                 "reason": test.reason,
             }

@@ -144,7 +144,9 @@ class _Measuring:
         parts = evaluation.parts[protocol]
         alone = {entry.configurations[0] for entry in entries if len(entry.configurations) == 1}
         for number in numbers:
-            merged = MergedParts([evaluation.results[protocol][number]], parts, Choice.only(0, len(parts)))
+            merged = MergedParts(
+                [evaluation.results[protocol][number]], parts, Choice.only(0, len(parts)), self.samples
+            )
             blank = self._blank(protocol, number, self.scored.configurations[number].parameters)
             rows = self._measure(blank, merged, [number])
             if number in alone:
@@ -157,7 +159,7 @@ class _Measuring:
                 continue
             candidates = [evaluation.results[protocol][number] for number in entry.usable]
             choice = choose(candidates, default_position(self.scored, entry.usable))
-            merged = MergedParts(candidates, evaluation.parts[protocol], choice)
+            merged = MergedParts(candidates, evaluation.parts[protocol], choice, self.samples)
             chosen = [self.scored.configurations[entry.usable[int(number)]].parameters for number in choice.parts]
             reason = "; ".join(filter(None, (describe_choice(chosen), entry.note)))
             blank = self._blank(protocol, entry.usable[0], entry.parameters)

@@ -49,7 +49,10 @@ def measured_rows(
     rows: list[Measured] = []
     rows += ranking_rows(blank, merged.ranking(samples.outcomes.correct[:-1]), first_exit, questions.ties)
     for point in merged.operating_points:
-        rows += point_rows(blank._replace(operating_point=point), merged.at(point), samples)
+        here = blank._replace(operating_point=point)
+        rows += point_rows(here, merged.at(point), samples)
+        if point.kind == "loss":
+            rows += loss_rows(here, merged, samples)
     rates_point = at_speed_up(questions.rates_speed_up)
     rows += rate_rows(blank._replace(operating_point=rates_point), merged, samples)
     return with_intervals(rows)
@@ -134,6 +137,16 @@ def point_rows(blank: Row, value: ResampledPoint, samples: Samples) -> list[Meas
         for measure in names:
             rows.append(Measured(beside._replace(measure=measure, value=float(read(value.randomised, measure)))))
     return rows
+
+
+def loss_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measured]:
+    """The loss that the scored rows realise, in points: it stands beside the one that was asked for."""
+    value = merged.at(blank.operating_point)
+    here = blank._replace(measure="realised_loss", n=samples.size, reason=joined(value.reason, blank.reason))
+    if value.status == "undefined":
+        return [Measured(here._replace(status="undefined"))]
+    lost, draws = merged.loss(value)
+    return [Measured(here._replace(value=lost, status=value.status), draws)]
 
 
 def tally_rows(

@@ -8,14 +8,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.protocols.splits import parts_of
+from exitbench.benchmarks.protocols.splits import Part, parts_of
 from exitbench.benchmarks.scoring.configuration import Configuration, describe
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each
-from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, ScoresKey, ScoreStore
+from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
+from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.cache import Cache
 from exitbench.errors import InputError, one_line
 from exitbench.signals.contract.signal import ExitSignal
+
+INNER_FOLDS = 5
+"""Folds of a part's training samples, for the out-of-fold scores of a signal that learns."""
+
+INNER_SEED = 0x696E6E72
+"""Added to the seed of the inner folds, so that they do not repeat the outer ones."""
 
 
 def score_signals(
@@ -89,20 +96,52 @@ class _Scoring:
                 self.store[ScoresKey(number, variant, role)] = outcome[:, self.order[role]]
 
     def fit_and_score(self, number: int, signal: ExitSignal, questions: Questions) -> None:
-        """Fit and score a signal that learns, once for every part of every protocol."""
+        """Fit and score a signal that learns, for every part of every protocol; a failure becomes its problem.
+
+        Training samples get out-of-fold scores: each is scored by a fit that has not seen it, since a threshold chosen
+        on scores of samples that were learned from promises what no other sample keeps.
+        """
         ids = self.caches["test"].ids[self.order["test"]]
-        for protocol in questions.protocols:
-            size = self.caches["calibration"].rows if protocol == "held-out" else None
-            for part in parts_of(protocol, ids, seed=questions.seed, count=questions.folds, calibration=size):
-                # In the order of ids, so that sums do not see the cache's order.
-                rows = self.order[part.train_role][part.train]
-                try:
-                    ready = fitted(signal, self.caches[part.train_role], rows)
-                except InputError as error:  # the other signals go on
-                    self._fail(number, error)
-                    return
-                for role in dict.fromkeys(("test", part.train_role)):
-                    self.score(role, {number: ready}, part.variant)
+        try:
+            for protocol in questions.protocols:
+                size = self.caches["calibration"].rows if protocol == "held-out" else None
+                for part in parts_of(protocol, ids, seed=questions.seed, count=questions.folds, calibration=size):
+                    self._score_part(number, signal, part, questions.seed)
+        except InputError as error:  # the other signals go on
+            self._fail(number, error)
+
+    def _score_part(self, number: int, signal: ExitSignal, part: Part, seed: int) -> None:
+        role = part.train_role
+        scores = self._out_of_fold(signal, role, part.train, seed)
+        if not part.in_sample:
+            # In the order of ids, so that sums do not see the cache's order.
+            ready = fitted(signal, self.caches[role], self.order[role][part.train])
+            fresh = self._scores(ready, "test")
+            if role == "test":
+                scores[:, part.test] = fresh[:, part.test]
+            else:
+                self.store[ScoresKey(number, part.variant, "test")] = fresh
+        self.store[ScoresKey(number, part.variant, role)] = scores
+
+    def _out_of_fold(self, signal: ExitSignal, role: Role, train: NDArray[np.bool_], seed: int) -> Scores:
+        """Scores [layers - 1, samples] of the training samples, each by a fit on the other inner folds; else NaN."""
+        cache, order = self.caches[role], self.order[role]
+        scores = np.full((cache.layers - 1, cache.rows), np.nan)
+        rows = np.flatnonzero(train)
+        inner = folds(cache.ids[order[rows]], seed + INNER_SEED, INNER_FOLDS)
+        if len(np.unique(inner)) < 2:
+            raise InputError(f"signal {signal.text} learns, and {len(rows)} samples are too few for its inner folds")
+        for fold in np.unique(inner):
+            ready = fitted(signal, cache, order[rows[inner != fold]])
+            scores[:, rows[inner == fold]] = self._scores(ready, role)[:, rows[inner == fold]]
+        return scores
+
+    def _scores(self, signal: ExitSignal, role: Role) -> Scores:
+        """The scores of a fitted signal on all samples of one role, ordered by id."""
+        (outcome,) = score_each(self.caches[role], [signal])
+        if isinstance(outcome, InputError):
+            raise outcome
+        return np.asarray(outcome[:, self.order[role]])
 
     def _fail(self, number: int, error: InputError) -> None:
         self.configurations[number] = dataclasses.replace(self.configurations[number], problem=one_line(error))

@@ -72,6 +72,14 @@ def ratio(row: Row | None) -> Cell:
     return number_cell(row, digits=2, suffix="×")
 
 
+def speed_at_loss(speed: Row | None, loss: Row | None) -> Cell:
+    """A largest speed-up within a loss with the loss that the scored rows realise, ``1.83× (0.41)``."""
+    if speed is None or not has_value(speed) or loss is None or not has_value(loss):
+        return ratio(speed)
+    fast, lost = result_number(speed, digits=2), result_number(loss, digits=2)
+    return cell_of(speed, f"{fast.text}× ({lost.text})", (fast, lost))
+
+
 def score_at_speed(score: Row | None, speed: Row | None, exact: Row | None = None, exactly: str = "") -> Cell:
     """The paper's form ``score (speed-up×)``; beside an unmatched score the value at ``exactly`` that speed-up."""
     if score is None or not has_value(score):

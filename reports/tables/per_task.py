@@ -6,7 +6,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
 from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.provenance import task_with_model
-from exitbench.reports.tables.cells import dis_cell, number_cell, ratio
+from exitbench.reports.tables.cells import dis_cell, number_cell, speed_at_loss
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished
 from exitbench.reports.tables.task_scores import score_cell
@@ -51,7 +51,11 @@ def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
         ]
         rates = [number(f"{kind}_rate", at_speed_up(fast), None, "all") for kind in ("premature", "delayed")]
         largest = [
-            ratio(run.row(cache, protocol, signal, parameters, "max_speed_up", within_loss(loss))) for loss in losses
+            speed_at_loss(
+                run.row(cache, protocol, signal, parameters, "max_speed_up", within_loss(loss)),
+                run.row(cache, protocol, signal, parameters, "realised_loss", within_loss(loss)),
+            )
+            for loss in losses
         ]
         return [score_cell(run, cache, protocol, signal, parameters, at_speed_up(primary)), *ranks, *rates, *largest]
 

@@ -13,11 +13,14 @@ CellOf = Callable[[str, str], list[Cell]]
 """(signal, parameters) to the cells of its row, without the label."""
 
 MARK_NOTES = {
-    "unmatched": "† more than 2% away from the wanted speed-up: takes no part in best, tests and averages; "
-    "behind it the expected value at exactly that speed-up.",
+    "unmatched": "† on the scored rows more than 2% away from the wanted speed-up, or more than two standard errors "
+    "beyond the wanted loss: takes no part in best, tests and averages; behind a speed-up the expected value at exactly it.",
     "unreliable": "‡ too few samples of one kind or no spread: to be read with care.",
 }
-BEST_NOTE = "Bold: best of the column. Underlined: not significantly worse than the best (Holm-adjusted p ≥ 0.05)."
+BEST_NOTE = (
+    "Bold: best of the column. Underlined: not significantly worse than the best (p > 0.05 with Holm's adjustment "
+    "over all pairs of the column)."
+)
 
 
 def entry_rows(run: FinishedRun, cells: CellOf) -> list[TableRow]:

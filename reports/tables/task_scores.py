@@ -11,7 +11,7 @@ from exitbench.reports.run_data.finished_run import (
     Group,
 )
 from exitbench.reports.run_data.names import table_name
-from exitbench.reports.tables.cells import number_cell, published_cell, ratio, score_at_speed
+from exitbench.reports.tables.cells import number_cell, published_cell, ratio, score_at_speed, speed_at_loss
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished, where
 
@@ -118,7 +118,11 @@ def loss_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         row_cells = []
         for point in map(within_loss, losses):
             row_cells += [
-                ratio(run.row(cache, protocol, signal, parameters, "max_speed_up", point)) for cache in group.caches
+                speed_at_loss(
+                    run.row(cache, protocol, signal, parameters, "max_speed_up", point),
+                    run.row(cache, protocol, signal, parameters, "realised_loss", point),
+                )
+                for cache in group.caches
             ]
             if several:
                 row_cells.append(ratio(run.average_row(group, protocol, signal, parameters, "max_speed_up", point)))
@@ -138,6 +142,7 @@ def loss_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         topic="loss",
         columns=tuple(columns),
         rows=tuple(entry_rows(run, cells)),
+        notes=("Cells: speed-up (points that the scored rows lose).",),
         protocol=protocol,
         model=group.model,
     )

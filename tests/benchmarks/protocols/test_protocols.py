@@ -72,7 +72,7 @@ def test_cross_fit_equals_a_literal_loop_over_folds(tmp_path, seed):
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(3))
     evaluation = evaluate_configurations(scored, [0, 1, 2], QUESTIONS)
     candidates = [evaluation.results["cross-fit"][number] for number in range(3)]
-    merged = MergedParts(candidates, evaluation.parts["cross-fit"], choose(candidates, 1))
+    merged = MergedParts(candidates, evaluation.parts["cross-fit"], choose(candidates, 1), scored.samples())
     right = predictions == labels
     fold = folds(np.arange(45), 0, 3)
     exits = np.zeros(45, dtype=int)
@@ -121,9 +121,9 @@ def test_in_sample_chooses_and_scores_on_the_same_samples(tmp_path):
     labels, predictions, scores = random_arrays(2, 60, 5, 2)
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(2))
     evaluation = evaluate_configurations(scored, [0, 1], dataclasses.replace(QUESTIONS, protocols=("in-sample",)))
-    point = MergedParts([evaluation.results["in-sample"][0]], evaluation.parts["in-sample"], Choice.only(0, 1)).at(
-        at_speed_up(2)
-    )
+    point = MergedParts(
+        [evaluation.results["in-sample"][0]], evaluation.parts["in-sample"], Choice.only(0, 1), scored.samples()
+    ).at(at_speed_up(2))
     threshold, speed_up, accuracy = literal_point(scores[0], predictions == labels, 2.0)
     assert (point.threshold, float(point.tally.speed_up)) == (threshold, pytest.approx(speed_up))
     assert float(point.tally.accuracy) == pytest.approx(accuracy)
@@ -135,9 +135,9 @@ def test_held_out_applies_the_thresholds_of_the_calibration_cache(tmp_path):
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(1), calibration=other)
     held_out = dataclasses.replace(QUESTIONS, protocols=("held-out",))
     evaluation = evaluate_configurations(scored, [0], held_out)
-    point = MergedParts([evaluation.results["held-out"][0]], evaluation.parts["held-out"], Choice.only(0, 1)).at(
-        at_speed_up(2)
-    )
+    point = MergedParts(
+        [evaluation.results["held-out"][0]], evaluation.parts["held-out"], Choice.only(0, 1), scored.samples()
+    ).at(at_speed_up(2))
     threshold = literal_point(other[2][0], other[1] == other[0], 2.0)[0]
     assert point.threshold == threshold
     np.testing.assert_array_equal(point.exits, literal_exits(scores[0], threshold))

@@ -1,0 +1,193 @@
+"""Signals that learn: whatever they learned from flatters neither their thresholds nor their numbers.
+
+Three bad learners (one remembers its rows, one learns noise, one has ten parameters per row) are judged on a small
+cache, and the truth is what the same fit does on many rows that nobody has seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from exitbench import CacheWriter, Direction, ExitSignal, Input, Layer, Reference, Tensor, evaluate, learned
+from exitbench.benchmarks.run.score_stage import score_signals
+from exitbench.benchmarks.suites.questions import Questions
+from exitbench.cache import Cache, synthetic_cache
+
+SMALL, MANY = 300, 3000
+
+
+@dataclass(frozen=True)
+class Learner(ExitSignal):
+    """What the three share: certainty that grows with the score."""
+
+    reference: ClassVar[Reference] = Reference("unpublished", 2026, "")
+    exits_when: ClassVar[Direction] = ">="
+    memory: tuple[tuple[float, ...], ...] | None = learned()
+
+    @property
+    def needs_fit(self) -> bool:
+        return self.memory is None
+
+
+@dataclass(frozen=True)
+class Memory(Learner):
+    """Knows of every row it has seen at which layers it is right, and of no other."""
+
+    name: ClassVar[str] = "memory"
+    title: ClassVar[str] = "Memory"
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "ids"})
+
+    def fit(self, calibration, labels):
+        right = torch.stack([layer.prediction == labels for layer in calibration], dim=1)
+        ids = calibration[0].ids
+        rows = [(float(key), *map(float, row)) for key, row in zip(ids.tolist(), right.tolist(), strict=True)]
+        return dataclasses.replace(self, memory=tuple(rows))
+
+    def score(self, layer: Layer) -> Tensor:
+        seen = {int(row[0]): row[layer.index] for row in self.memory or ()}
+        known = torch.tensor([2.0 * seen.get(int(key), 0.5) for key in layer.ids.tolist()], dtype=torch.float64)
+        return known + 1e-3 * layer.probabilities.amax(dim=1)
+
+
+@dataclass(frozen=True)
+class Noise(Learner):
+    """Learns random weights, so its score knows nothing."""
+
+    name: ClassVar[str] = "noise"
+    title: ClassVar[str] = "Noise"
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "features"})
+
+    def fit(self, calibration, labels):
+        rng = np.random.default_rng(int(calibration[0].ids.sum()) % 2**32)
+        width = calibration[0].features.shape[1]
+        return dataclasses.replace(self, memory=tuple(tuple(rng.normal(size=width)) for _ in range(len(calibration))))
+
+    def score(self, layer: Layer) -> Tensor:
+        weights = torch.tensor(self.memory[layer.index - 1], dtype=torch.float64)
+        return layer.features.double() @ weights
+
+
+@dataclass(frozen=True)
+class Overfit(Learner):
+    """Least squares of right or wrong on ten random features per row: fits its own rows without error."""
+
+    name: ClassVar[str] = "overfit"
+    title: ClassVar[str] = "Overfit"
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "features"})
+
+    @staticmethod
+    def expanded(features: np.ndarray, count: int) -> np.ndarray:
+        random = np.random.default_rng(0).normal(size=(features.shape[1], count))
+        return np.tanh(features @ random)
+
+    def fit(self, calibration, labels):
+        weights = []
+        for layer in calibration:
+            design = self.expanded(layer.features.double().numpy(), 10 * SMALL)
+            target = (layer.prediction == labels).double().numpy() - 0.5
+            weights.append(tuple(design.T @ np.linalg.solve(design @ design.T + 1e-6 * np.eye(len(target)), target)))
+        return dataclasses.replace(self, memory=tuple(weights))
+
+    def score(self, layer: Layer) -> Tensor:
+        design = self.expanded(layer.features.double().numpy(), 10 * SMALL)
+        return torch.from_numpy(design @ np.array(self.memory[layer.index - 1]))
+
+
+LEARNERS = (Memory(), Noise(), Overfit())
+
+
+@pytest.fixture(scope="module")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Few rows to learn from, and many rows of the same network that nobody has seen."""
+    root = tmp_path_factory.mktemp("learned")
+    whole = Cache(synthetic_cache(root / "whole", rows=SMALL + MANY, layers=6, width=12, seed=3))
+    paths = []
+    for name, rows in (("few", slice(0, SMALL)), ("many", slice(SMALL, SMALL + MANY))):
+        heads = tuple(
+            torch.stack([getattr(whole.head(layer), part) for layer in range(1, 7)]).float()
+            for part in ("weight", "bias")
+        )
+        manifest = whole.manifest
+        with CacheWriter(
+            root / name, task=manifest.task, split="dev", model=manifest.model, heads=heads, feature_dtype="float32"
+        ) as writer:
+            writer.add(
+                labels=whole.labels[rows],
+                ids=whole.ids[rows],
+                logits=torch.stack([whole.logits(layer)[rows] for layer in range(1, 7)]),
+                features=torch.stack([whole.features(layer)[rows] for layer in range(1, 7)]),
+            )
+        paths.append(root / name)
+    return paths[0], paths[1]
+
+
+@pytest.mark.parametrize("signal", LEARNERS, ids=lambda signal: signal.name)
+def test_a_bad_learner_gets_numbers_that_fresh_rows_confirm(caches: tuple[Path, Path], signal: ExitSignal) -> None:
+    few, many = caches
+    asked = {"speed_ups": [2.0], "rates_speed_up": 2.0, "losses": [2.0], "resamples": 200}
+    estimated = evaluate(few, [signal], protocols=["in-sample", "cross-fit"], **asked).results
+    truth = evaluate(many, [signal], protocols=["held-out"], calibration=few, **asked).results
+    true_score = value(truth, "held-out", "speed_up=2", "accuracy")
+    for protocol in ("in-sample", "cross-fit"):
+        row = cell(estimated, protocol, "speed_up=2", "accuracy")
+        assert abs(row.value - true_score) < 4 * row.std_err + 2, protocol
+        speed = value(estimated, protocol, "speed_up=2", "speed_up")
+        assert (abs(speed - 2) <= 0.04) == (row.status == "ok"), "the status is that of the scored rows"
+
+
+def cell(results, protocol: str, point: str, measure: str):
+    chosen = results[
+        (results.protocol == protocol)
+        & (results.operating_point == point)
+        & (results.measure == measure)
+        & (results.decisions == "")
+        & ~results.signal.isin(["oracle", "final", "fixed", "random"])
+    ]
+    (row,) = chosen.itertuples()
+    return row
+
+
+def value(results, protocol: str, point: str, measure: str) -> float:
+    return float(cell(results, protocol, point, measure).value)
+
+
+@pytest.mark.parametrize("signal", LEARNERS, ids=lambda signal: signal.name)
+def test_the_largest_speed_up_within_a_loss_is_one_that_fresh_rows_keep(
+    caches: tuple[Path, Path], signal: ExitSignal
+) -> None:
+    few, _ = caches
+    results = evaluate(few, [signal], protocols=["cross-fit"], losses=[2.0], resamples=200).results
+    row = cell(results, "cross-fit", "loss=2", "max_speed_up")
+    lost = cell(results, "cross-fit", "loss=2", "realised_loss")
+    final = results[(results.signal == "final") & (results.measure == "accuracy")].value.iloc[0]
+    score = value(results, "cross-fit", "loss=2", "accuracy")
+    assert lost.value == pytest.approx(final - score)
+    assert lost.status == row.status
+    if row.status == "ok" and lost.value > 2.0:
+        assert f"over by {lost.value - 2.0:.2f}" in row.reason
+
+
+def test_no_row_is_scored_by_a_fit_that_has_seen_it(caches: tuple[Path, Path]) -> None:
+    """The memory's score is near 0 or 2 exactly for rows it has seen, and near 1 for all others."""
+    cache = Cache(caches[0])
+    for protocol in ("in-sample", "cross-fit"):
+        questions = Questions(protocols=(protocol,), resamples=2)
+        scored = score_signals(cache, [Memory()], questions)
+        for variant in ("in-sample",) if protocol == "in-sample" else [f"fold-{fold}" for fold in range(5)]:
+            scores = scored.scores(0, variant).values
+            assert np.abs(scores - 1).max() < 0.01
+
+
+def test_held_out_scores_of_calibration_rows_are_out_of_fold(caches: tuple[Path, Path]) -> None:
+    few, many = (Cache(path) for path in caches)
+    questions = Questions(protocols=("held-out",), resamples=2)
+    scored = score_signals(many, [Memory()], questions, calibration=few)
+    assert np.abs(scored.scores(0, "held-out", "calibration").values - 1).max() < 0.01
+    assert np.abs(scored.scores(0, "held-out", "test").values - 1).max() < 0.01
