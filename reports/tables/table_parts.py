@@ -14,7 +14,8 @@ CellOf = Callable[[str, str], list[Cell]]
 
 MARK_NOTES = {
     "unmatched": "† on the scored rows more than 2% away from the wanted speed-up, or more than two standard errors "
-    "beyond the wanted loss: takes no part in best, tests and averages; behind a speed-up the expected value at exactly it.",
+    "beyond the wanted loss: takes no part in best, tests and averages; behind a speed-up the expected value at "
+    "exactly it.",
     "unreliable": "‡ too few samples of one kind or no spread: to be read with care.",
 }
 BEST_NOTE = (
