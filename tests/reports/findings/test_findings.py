@@ -244,7 +244,7 @@ def test_names_that_try_to_be_markup_stay_names(run_dir: Path, tmp_path: Path) -
 
 def test_only_a_run_whose_suite_asks_for_findings_gets_them_and_old_ones_go(run_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    shutil.copytree(run_dir, folder)
+    shutil.copytree(run_dir, folder, ignore=shutil.ignore_patterns("report.html", "figures"))
     write_views(FinishedRun(folder))
     assert (folder / FINDINGS).read_text(encoding="utf-8") == page_of(FinishedRun(run_dir))
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
