@@ -29,7 +29,7 @@ def test_a_pickle_in_place_of_an_array_is_refused_and_not_executed(tmp_path: Pat
             for path in source.iterdir():
                 archive.write(path, path.name)
         source = tmp_path / "source.npz"
-    with pytest.raises(InputError, match="found something else|to be numbers"):
+    with pytest.raises(InputError, match=r"found something else|to be numbers"):
         import_arrays(source, tmp_path / "cache", task="x", split="dev")
     assert not (tmp_path / "executed").exists()
 
