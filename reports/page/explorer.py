@@ -46,7 +46,7 @@ def explorer_data(run: FinishedRun, budget: int = 2_000_000) -> dict[str, Any]:
             "resolution": resolution,
             "primary": run.suite["primary_speed_up"],
             "signals": signal_looks(run),
-            "places": [task.data(resolution) for task in tasks],
+            "tasks": [task.data(resolution) for task in tasks],
         }
         if len(json.dumps(data, separators=(",", ":"), ensure_ascii=False)) <= budget:
             break
@@ -146,7 +146,7 @@ def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
                 if points is not None:
                     dash = {"dash": strokes[curve_key[2:]]} if curve_key[2:] in strokes else {}
                     stored = None if points.exits is not None else stored_points(curve_key, exits, rates)
-                    lines.append(({"signal": number, **dash, **({"readings": stored} if stored else {})}, points))
+                    lines.append(({"signal": number, **dash, **({"stored": stored} if stored else {})}, points))
             metadata = {
                 "label": task_with_model(run, cache),
                 "protocol": protocol,

@@ -6,11 +6,11 @@ function decode(steps, unit) {
   let last = 0;
   return steps.map((step) => (step === null ? null : (last += step) * unit));
 }
-function decodeCurve(curve, place, units) {
-  const line = { signal: curve.signal, dash: curve.dash ?? null, score: decode(curve.score, units.score), readings: curve.readings ?? [], exact: Boolean(curve.exits) };
+function decodeCurve(curve, task, units) {
+  const line = { signal: curve.signal, dash: curve.dash ?? null, score: decode(curve.score, units.score), stored: curve.stored ?? [], exact: Boolean(curve.exits) };
   if (curve.exits) {
     line.exits = curve.exits.map((layer) => decode(layer, 1));
-    line.speed = line.score.map((_, k) => (place.layers * place.rows) / line.exits.reduce((sum, layer, m) => sum + (m + 1) * layer[k], 0));
+    line.speed = line.score.map((_, k) => (task.layers * task.rows) / line.exits.reduce((sum, layer, m) => sum + (m + 1) * layer[k], 0));
     line.thresholds = curve.thresholds;
     line.rates = curve.rates.map((rate) => decode(rate, units.rate));
   } else {
@@ -50,7 +50,7 @@ const fixed = (value, places) => (value === null || value === undefined || !Numb
 const thresholdText = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? value : String(Number(value.toPrecision(6))));
 function niceStep(span) {
   const raw = span / 6, power = 10 ** Math.floor(Math.log10(raw));
-  return [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= raw);
 }
 // The operating point nearest to a speed-up; of two as near, the faster.
 function nearest(line, speed) {

@@ -6,25 +6,25 @@
   let W = 720, H = 430;
   const LEFT = 54, RIGHT = 18, TOP = 14, BOTTOM = 44;
 
-  const places = runs.flatMap((run) => run.places.map((place) => ({
-    ...place, label: run.run ? `${place.label} (${run.run})` : place.label, looks: run.signals, units: run.units, primary: run.primary, lines: null,
+  const tasks = runs.flatMap((run) => run.tasks.map((task) => ({
+    ...task, label: run.run ? `${task.label} (${run.run})` : task.label, looks: run.signals, units: run.units, primary: run.primary, lines: null,
   })));
-  if (places.length === 0) {
+  if (tasks.length === 0) {
     document.getElementById("explorer-fallback").textContent = "This run stored no curves to explore.";
     return;
   }
-  const state = { place: null, chosen: new Set(), mode: "speed", speed: places[0].primary, leader: null, point: 0 };
+  const state = { task: null, chosen: new Set(), mode: "speed", speed: tasks[0].primary, leader: null, point: 0 };
 
-  const scoreName = (place) => (place.score === "f1" ? "F1" : "Accuracy");
-  const drawn = () => state.place.lines.filter((line) => state.chosen.has(line.signal));
+  const scoreName = (task) => (task.score === "f1" ? "F1" : "Accuracy");
+  const drawn = () => state.task.lines.filter((line) => state.chosen.has(line.signal));
 
-  function reading(line, point, speed) {
+  function valuesAt(line, point, speed) {
     const rate = Number(at("decisions").value);
     if (line.exact) {
       return { score: line.score[point], speed: line.speed[point], threshold: line.thresholds[point], premature: line.rates[rate][point], delayed: line.rates[rate + 1][point], exits: line.exits.map((layer) => layer[point]) };
     }
     // Merged folds: rates and exits were stored at the suite's operating points only, so they show only there.
-    const stored = line.readings.find((one) => Math.abs(one.at - speed) < 0.005);
+    const stored = line.stored.find((point) => Math.abs(point.at - speed) < 0.005);
     return { score: stored?.score ?? line.score[point], speed: stored?.speed_up ?? line.speed[point], threshold: null, premature: stored?.rates[rate] ?? null, delayed: stored?.rates[rate + 1] ?? null, exits: stored?.exits ?? null };
   }
 
@@ -39,7 +39,7 @@
       reach(line.score);
       if (line.band && banded(lines)) { reach(line.band.low); reach(line.band.high); }
     }
-    if (state.place.final !== null) { low = Math.min(low, state.place.final); high = Math.max(high, state.place.final); }
+    if (state.task.final !== null) { low = Math.min(low, state.task.final); high = Math.max(high, state.task.final); }
     if (!Number.isFinite(low)) { low = 0; high = 100; }
     const room = Math.max(0.5, (high - low) * 0.05);
     low -= room; high += room;
@@ -58,9 +58,9 @@
     H = Math.round(Math.max(280, 0.58 * W));
     scale = scales();
     const lines = drawn();
-    const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${scoreName(state.place)} against speed-up on ${state.place.label}, ${state.place.protocol}, for ${lines.length} signals; the table below holds the values at the chosen point.` });
+    const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${scoreName(state.task)} against speed-up on ${state.task.label}, ${state.task.protocol}, for ${lines.length} signals; the table below holds the values at the chosen point.` });
     let lastTick = -Infinity;
-    for (const tick of [1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48].filter((one) => one <= scale.fastest)) {
+    for (const tick of [1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48].filter((speed) => speed <= scale.fastest)) {
       const x = scale.x(tick);
       if (x - lastTick < 34) continue;
       lastTick = x;
@@ -75,14 +75,14 @@
     }
     make("path", { d: `M${LEFT} ${TOP}V${H - BOTTOM}H${W - RIGHT}`, class: "axis", fill: "none" }, svg);
     make("text", { x: (LEFT + W - RIGHT) / 2, y: H - 6, "text-anchor": "middle" }, svg, "speed-up (layers ÷ mean exit layer), log scale");
-    make("text", { x: 14, y: (TOP + H - BOTTOM) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + H - BOTTOM) / 2})` }, svg, scoreName(state.place));
-    if (state.place.final !== null) {
-      const y = scale.y(state.place.final);
+    make("text", { x: 14, y: (TOP + H - BOTTOM) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + H - BOTTOM) / 2})` }, svg, scoreName(state.task));
+    if (state.task.final !== null) {
+      const y = scale.y(state.task.final);
       make("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, class: "axis", "stroke-dasharray": "6 4" }, svg);
       make("text", { x: W - RIGHT, y: y - 5, "text-anchor": "end" }, svg, "final layer");
     }
     for (const line of lines) {
-      const look = state.place.looks[line.signal];
+      const look = state.task.looks[line.signal];
       if (line.band && banded(lines)) {
         const forth = line.band.speed.map((speed, k) => `${scale.x(speed).toFixed(1)} ${scale.y(line.band.high[k]).toFixed(1)}`);
         const back = line.band.speed.map((speed, k) => `${scale.x(speed).toFixed(1)} ${scale.y(line.band.low[k]).toFixed(1)}`).reverse();
@@ -102,18 +102,18 @@
   }
 
   function update() {
-    const leader = state.place.lines.find((line) => line.signal === state.leader);
+    const leader = state.task.lines.find((line) => line.signal === state.leader);
     const followed = state.mode === "threshold" && leader;
     const speed = followed ? leader.speed[state.point] : state.speed;
     const rows = drawn().map((line) => {
       const point = followed && line === leader ? state.point : nearest(line, speed);
-      return { line, look: state.place.looks[line.signal], ...reading(line, point, followed ? -1 : state.speed) };
+      return { line, look: state.task.looks[line.signal], ...valuesAt(line, point, followed ? -1 : state.speed) };
     });
-    const said = followed
+    const description = followed
       ? `threshold ${thresholdText(leader.thresholds[state.point])} · ${fixed(speed, 2)}×`
       : `${fixed(state.speed, 2)}×`;
-    at("output").textContent = said;
-    at("range").setAttribute("aria-valuetext", followed ? `${state.place.looks[state.leader].label}: ${said}` : said);
+    at("output").textContent = description;
+    at("range").setAttribute("aria-valuetext", followed ? `${state.task.looks[state.leader].label}: ${description}` : description);
     const cursor = document.getElementById("explorer-cursor");
     cursor.replaceChildren();
     make("line", { x1: scale.x(speed), x2: scale.x(speed), y1: TOP, y2: H - BOTTOM, class: "cursor" }, cursor);
@@ -146,20 +146,20 @@
     box.append(title);
     if (!row.exits) {
       const note = document.createElement("p");
-      note.className = "said";
-      note.textContent = state.place.lines[0] && row.line.readings.length ? "stored at the marked speed-ups only" : "not stored";
+      note.className = "remark";
+      note.textContent = state.task.lines[0] && row.line.stored.length ? "stored at the marked speed-ups only" : "not stored";
       box.append(note);
       return box;
     }
     const total = row.exits.reduce((sum, count) => sum + count, 0) || 1;
     const share = row.exits.map((count) => count / total);
     const width = 190, height = 84, floor = 68, each = width / share.length, top = Math.max(...share) || 1;
-    const words = share.map((one, layer) => `layer ${layer + 1}: ${(100 * one).toFixed(1)} %`).join(", ");
+    const words = share.map((part, layer) => `layer ${layer + 1}: ${(100 * part).toFixed(1)} %`).join(", ");
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Exits of ${row.look.label}: ${words}` });
-    share.forEach((one, layer) => {
-      const tall = (one / top) * (floor - 12);
+    share.forEach((part, layer) => {
+      const tall = (part / top) * (floor - 12);
       const bar = make("rect", { x: layer * each + each * 0.12, y: floor - tall, width: each * 0.76, height: tall, fill: row.look.colour, class: "bar" }, svg);
-      make("title", {}, bar, `layer ${layer + 1}: ${row.exits[layer]} samples, ${(100 * one).toFixed(1)} %`);
+      make("title", {}, bar, `layer ${layer + 1}: ${row.exits[layer]} samples, ${(100 * part).toFixed(1)} %`);
       if (share.length <= 12 || layer % 4 === 0) make("text", { x: (layer + 0.5) * each, y: height - 6, "text-anchor": "middle" }, svg, layer + 1);
     });
     make("text", { x: 0, y: 8 }, svg, `largest ${(100 * top).toFixed(0)} %`);
@@ -170,13 +170,13 @@
 
   // The slider: a speed-up on the log axis, or the operating points of one signal.
   function fitRange() {
-    const range = at("range"), leader = state.place.lines.find((line) => line.signal === state.leader);
+    const range = at("range"), leader = state.task.lines.find((line) => line.signal === state.leader);
     const label = document.querySelector('label[for="explorer-range"]');
     if (state.mode === "threshold" && leader) {
       range.max = leader.speed.length - 1;
       state.point = Math.min(state.point, leader.speed.length - 1);
       range.value = state.point;
-      label.textContent = `Threshold of ${state.place.looks[state.leader].label}`;
+      label.textContent = `Threshold of ${state.task.looks[state.leader].label}`;
     } else {
       range.max = 1000;
       range.value = Math.round((1000 * Math.log(state.speed)) / Math.log(scale.fastest));
@@ -185,42 +185,42 @@
   }
   function refresh() { draw(); fitRange(); update(); }
 
-  function rated(place) {
-    const found = new Set(place.lines.flatMap((line) => line.readings.filter((one) => one.rates[0] !== null).map((one) => `${one.at}×`)));
-    return found.size ? [...found].join(", ") : "none";
+  function rated(task) {
+    const speeds = new Set(task.lines.flatMap((line) => line.stored.filter((point) => point.rates[0] !== null).map((point) => `${point.at}×`)));
+    return speeds.size ? [...speeds].join(", ") : "none";
   }
   function option(select, value, text) {
-    const one = document.createElement("option");
-    one.value = value;
-    one.textContent = text;
-    select.append(one);
+    const choice = document.createElement("option");
+    choice.value = value;
+    choice.textContent = text;
+    select.append(choice);
   }
-  function choosePlace() {
-    const label = at("place").value;
-    const candidates = places.filter((place) => place.label === label);
+  function chooseTask() {
+    const label = at("task").value;
+    const candidates = tasks.filter((task) => task.label === label);
     const protocol = at("protocol");
-    const wanted = protocol.value;
+    const chosen = protocol.value;
     protocol.replaceChildren();
-    for (const place of candidates) option(protocol, place.protocol, place.protocol);
-    protocol.value = candidates.some((place) => place.protocol === wanted) ? wanted : (candidates.find((place) => place.curves.some((curve) => curve.exits)) ?? candidates[0]).protocol;
-    const before = state.place;
-    state.place = candidates.find((place) => place.protocol === protocol.value);
-    state.place.lines ??= state.place.curves.map((curve) => decodeCurve(curve, state.place, state.place.units));
-    if (!before || before.looks !== state.place.looks) fillSignals();
-    const exact = state.place.lines.filter((line) => line.exact);
+    for (const task of candidates) option(protocol, task.protocol, task.protocol);
+    protocol.value = candidates.some((task) => task.protocol === chosen) ? chosen : (candidates.find((task) => task.curves.some((curve) => curve.exits)) ?? candidates[0]).protocol;
+    const before = state.task;
+    state.task = candidates.find((task) => task.protocol === protocol.value);
+    state.task.lines ??= state.task.curves.map((curve) => decodeCurve(curve, state.task, state.task.units));
+    if (!before || before.looks !== state.task.looks) fillSignals();
+    const exact = state.task.lines.filter((line) => line.exact);
     at("threshold-mode").disabled = exact.length === 0;
     if (exact.length === 0 && state.mode === "threshold") { state.mode = "speed"; document.querySelector('input[name="explorer-mode"][value="speed"]').checked = true; }
     const leader = at("leader");
     leader.replaceChildren();
-    for (const line of exact) option(leader, line.signal, state.place.looks[line.signal].label);
+    for (const line of exact) option(leader, line.signal, state.task.looks[line.signal].label);
     if (!exact.some((line) => line.signal === state.leader)) state.leader = exact.length ? exact[0].signal : null;
     if (state.leader !== null) leader.value = state.leader;
     at("leader-field").hidden = state.mode !== "threshold";
-    at("score-heading").textContent = scoreName(state.place);
-    at("said").textContent = exact.length > 0
+    at("score-heading").textContent = scoreName(state.task);
+    at("remark").textContent = exact.length > 0
       ? "Bands (95 %) show with up to three signals. Random has an expected curve only."
-      : `Merged folds have no common threshold: each fold has its own. Exit layers are stored at the suite's speed-ups only, rates at ${rated(state.place)}; the buttons jump there.`;
-    const stops = [...new Set(state.place.lines.flatMap((line) => line.readings.map((one) => one.at)))];
+      : `Merged folds have no common threshold: each fold has its own. Exit layers are stored at the suite's speed-ups only, rates at ${rated(state.task)}; the buttons jump there.`;
+    const stops = [...new Set(state.task.lines.flatMap((line) => line.stored.map((point) => point.at)))];
     const jumps = (stops.length ? stops : [1.5, 2, 3, 4]).sort((a, b) => a - b);
     at("jumps").replaceChildren(...jumps.map((speed) => {
       const button = document.createElement("button");
@@ -239,8 +239,8 @@
     refresh();
   }
   function fillSignals() {
-    state.chosen = new Set(state.place.lines.map((line) => line.signal).slice(0, 8));
-    at("signals").replaceChildren(...state.place.looks.map((look, number) => {
+    state.chosen = new Set(state.task.lines.map((line) => line.signal).slice(0, 8));
+    at("signals").replaceChildren(...state.task.looks.map((look, number) => {
       const label = document.createElement("label");
       const box = document.createElement("input");
       box.type = "checkbox";
@@ -254,15 +254,15 @@
     }));
   }
 
-  for (const label of new Set(places.map((place) => place.label))) option(at("place"), label, label);
-  for (const id of ["place", "protocol"]) at(id).addEventListener("change", choosePlace);
+  for (const label of new Set(tasks.map((task) => task.label))) option(at("task"), label, label);
+  for (const id of ["task", "protocol"]) at(id).addEventListener("change", chooseTask);
   at("decisions").addEventListener("change", update);
   at("leader").addEventListener("change", () => { state.leader = Number(at("leader").value); refresh(); });
   for (const radio of document.querySelectorAll('input[name="explorer-mode"]')) {
     radio.addEventListener("change", () => {
       state.mode = radio.value;
       at("leader-field").hidden = state.mode !== "threshold";
-      const leader = state.place.lines.find((line) => line.signal === state.leader);
+      const leader = state.task.lines.find((line) => line.signal === state.leader);
       if (state.mode === "threshold" && leader) state.point = nearest(leader, state.speed);
       refresh();
     });
@@ -288,7 +288,7 @@
     head.textContent = `${fixed(speed, 2)}×`;
     const table = document.createElement("table");
     for (const line of drawn()) {
-      const point = nearest(line, speed), look = state.place.looks[line.signal], row = table.insertRow();
+      const point = nearest(line, speed), look = state.task.looks[line.signal], row = table.insertRow();
       const name = row.insertCell();
       name.append(key(look), look.label);
       row.insertCell().textContent = fixed(line.score[point], 2);
@@ -307,7 +307,7 @@
 
   document.getElementById("explorer-fallback").hidden = true;
   document.getElementById("explorer-body").hidden = false;
-  choosePlace();
+  chooseTask();
   let width = chart.clientWidth;
   new ResizeObserver(() => { if (chart.clientWidth !== width) { width = chart.clientWidth; refresh(); } }).observe(chart);
 })();

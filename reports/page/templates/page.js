@@ -93,7 +93,7 @@ async function unpack(id) {
   let closed = [];
   window.addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll("details:not([open])")];
-    for (const one of closed) one.open = true;
+    for (const part of closed) part.open = true;
   });
-  window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
+  window.addEventListener("afterprint", () => { for (const part of closed) part.open = false; });
 })();

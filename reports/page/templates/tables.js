@@ -20,23 +20,23 @@
     const other = first === "descending" ? "ascending" : "descending";
     const now = heading.getAttribute("aria-sort");
     const next = now === first ? other : first;
-    for (const one of table.querySelectorAll("th[aria-sort]")) one.removeAttribute("aria-sort");
+    for (const previous of table.querySelectorAll("th[aria-sort]")) previous.removeAttribute("aria-sort");
     heading.setAttribute("aria-sort", next);
     for (const body of table.tBodies) {
-      const rows = [...body.rows].map((row, place) => ({ row, place, key: sortKey(row, index) }));
-      rows.sort((a, b) => compare(a.key, b.key, next === "ascending" ? 1 : -1) || a.place - b.place);
-      body.append(...rows.map((one) => one.row));
+      const rows = [...body.rows].map((row, position) => ({ row, position, key: sortKey(row, index) }));
+      rows.sort((a, b) => compare(a.key, b.key, next === "ascending" ? 1 : -1) || a.position - b.position);
+      body.append(...rows.map((sorted) => sorted.row));
     }
   }
   function filter(box, table, count) {
-    const wanted = box.value.trim().toLocaleLowerCase();
+    const words = box.value.trim().toLocaleLowerCase();
     let shown = 0, all = 0;
     for (const row of table.querySelectorAll("tbody tr")) {
       all += 1;
-      row.hidden = wanted !== "" && !row.textContent.toLocaleLowerCase().includes(wanted);
+      row.hidden = words !== "" && !row.textContent.toLocaleLowerCase().includes(words);
       if (!row.hidden) shown += 1;
     }
-    count.textContent = wanted === "" ? "" : `${shown} of ${all} rows`;
+    count.textContent = words === "" ? "" : `${shown} of ${all} rows`;
   }
   function download(name, kind, text) {
     const link = document.createElement("a");

@@ -100,13 +100,13 @@ def test_the_explorer_draws_only_chosen_signals_and_another_task(page: Any) -> N
     element(page, "#explorer-signals input").send_keys(Keys.SPACE)
     assert page.execute_script(lines) == before - 1 and "DeeBERT" not in readout(page)
     old = readout(page)
-    set_value(page, "#explorer-place", "MNLI with tiny", "change")
+    set_value(page, "#explorer-task", "MNLI with tiny", "change")
     assert readout(page) != old and "MNLI" in element(page, "#explorer-chart svg").get_attribute("aria-label")
 
 
 def test_cross_fit_shows_stored_operating_points_and_says_why_nothing_else(page: Any, results: pd.DataFrame) -> None:
     set_value(page, "#explorer-protocol", "cross-fit", "change")
-    assert "no common threshold" in element(page, "#explorer-said").text
+    assert "no common threshold" in element(page, "#explorer-remark").text
     assert not element(page, "#explorer-threshold-mode").is_enabled()
     next(
         button for button in page.find_elements(By.CSS_SELECTOR, "#explorer-jumps button") if button.text == "4×"

@@ -41,17 +41,17 @@ def undo(coded: list[int | None], unit: float) -> np.ndarray[Any, Any]:
 
 
 def exact_curves(data: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    return [(task, curve) for task in data["places"] for curve in task["curves"] if "exits" in curve]
+    return [(task, curve) for task in data["tasks"] for curve in task["curves"] if "exits" in curve]
 
 
 def test_every_task_protocol_and_signal_is_there(data: dict[str, Any]) -> None:
-    assert [(task["label"], task["protocol"]) for task in data["places"]] == [
+    assert [(task["label"], task["protocol"]) for task in data["tasks"]] == [
         (task, protocol)
         for task in ("SST-2 with base", "MRPC with base", "MNLI with tiny")
         for protocol in ("in-sample", "cross-fit")
     ]
     assert [look["label"] for look in data["signals"]][-2:] == ["CAP", "Random"]
-    assert all(len(task["curves"]) == 9 for task in data["places"])
+    assert all(len(task["curves"]) == 9 for task in data["tasks"])
 
 
 def test_each_kept_point_is_a_stored_point(data: dict[str, Any], curves: pd.DataFrame) -> None:
@@ -94,10 +94,10 @@ def test_the_points_that_tables_read_are_kept(data: dict[str, Any], run_dir: Pat
 
 
 def test_cross_fit_carries_stored_operating_points_instead_of_thresholds(data: dict[str, Any], run_dir: Path) -> None:
-    task = next(task for task in data["places"] if task["protocol"] == "cross-fit")
+    task = next(task for task in data["tasks"] if task["protocol"] == "cross-fit")
     curve = next(curve for curve in task["curves"] if curve["signal"] == 6)
     assert "thresholds" not in curve and "exits" not in curve
-    point = next(point for point in curve["readings"] if point["at"] == 2.0)
+    point = next(point for point in curve["stored"] if point["at"] == 2.0)
     assert sum(point["exits"]) == task["rows"]
     results = pd.read_parquet(run_dir / "results.parquet")
     stored = results[
@@ -114,7 +114,7 @@ def test_cross_fit_carries_stored_operating_points_instead_of_thresholds(data: d
 def test_a_small_budget_gives_a_coarser_curve_not_a_missing_one(data: dict[str, Any], run_dir: Path) -> None:
     small = explorer_data(FinishedRun(run_dir), budget=1)
     assert small["resolution"] < data["resolution"]
-    assert [len(task["curves"]) for task in small["places"]] == [len(task["curves"]) for task in data["places"]]
+    assert [len(task["curves"]) for task in small["tasks"]] == [len(task["curves"]) for task in data["tasks"]]
     assert len(json.dumps(small)) < len(json.dumps(data))
 
 
