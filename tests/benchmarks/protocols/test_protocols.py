@@ -185,7 +185,8 @@ def test_randomising_on_held_out_samples_takes_the_shares_of_the_training_sample
     calibration = (train_labels, train_predictions, [train_coarse])
     scored = scored_cache(tmp_path / "s", labels, predictions, [coarse], grid(1), calibration=calibration)
     evaluation = evaluate_configurations(scored, [0], dataclasses.replace(QUESTIONS, protocols=("held-out",)))
-    merged = MergedParts([evaluation.results["held-out"][0]], evaluation.parts["held-out"], Choice.only(0, 1))
+    results, parts = evaluation.results["held-out"][0], evaluation.parts["held-out"]
+    merged = MergedParts([results], parts, Choice.only(0, 1), scored.samples())
     value = merged.at(at_speed_up(1.5))
     assert value.status == "unmatched"
     levels = np.unique(np.maximum.accumulate(train_coarse, axis=0))
