@@ -7,6 +7,8 @@ measured against.
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +30,8 @@ from exitbench.errors import InputError
 from exitbench.workers import Workers
 
 FEWEST_RESAMPLES = 2
+SCRATCH = "exitbench-check-"
+"""The temporary folders of checks begin with this and the number of their process."""
 ERROR_RESAMPLES = 50
 """Enough for a standard error within about a tenth of itself."""
 
@@ -89,13 +93,33 @@ def recompute(
     suite: Suite, directories: Sequence[Path | str], workers: Workers | None, resamples: int
 ) -> tuple[list[Row], list[str]]:
     """The results of a suite with few resamples, and one line for everything that could not be computed."""
-    with tempfile.TemporaryDirectory(prefix="exitbench-check-") as folder:
+    remove_abandoned()
+    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-") as folder:
         try:
             few = suite.asking(resamples=resamples)
             outcome = run_suite(few, Path(folder), workers=workers, directories=directories, tables=("results",))
         except InputError as error:
             return [], [str(error)]
         return outcome.files.rows(), [f"failed: {failure.label}: {failure.reason}" for failure in outcome.failures]
+
+
+def remove_abandoned() -> None:
+    """Take away the folders of checks that were killed, which could not do so themselves: their process is gone."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
+        if owner.isdecimal() and not is_alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this number runs, whoever it belongs to."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's process, or a system that cannot say
+        return True
+    return True
 
 
 def errors_suite(suite: Suite, changes: Sequence[Move]) -> Suite:

@@ -65,9 +65,10 @@ def wins_of(run: FinishedRun, group: Group, protocol: str) -> list[Table]:
         names = names_in(run, pairs)
         if len(names) < 2:
             continue
+        between = pairs_between(pairs)
         rows = []
         for first in names:
-            cells = [wins_cell(pairs, first, second) for second in names]
+            cells = [wins_cell(between.get(frozenset((first, second)), []), first, second) for second in names]
             rows.append(TableRow((label(run.label(*first)), *cells), signal=first[0]))
         columns = [TableColumn(title=run.label(*second), group="against", measure="wins") for second in names]
         counted = "tasks" if name == "score" else "tasks and layers"
@@ -90,23 +91,31 @@ def wins_of(run: FinishedRun, group: Group, protocol: str) -> list[Table]:
     return tables
 
 
+def pairs_between(pairs: list[Pair]) -> dict[frozenset[Name], list[Pair]]:
+    """Pairs by the two entries they compare, in one pass: a search of all pairs for each cell is quartic in entries."""
+    between: dict[frozenset[Name], list[Pair]] = {}
+    for pair in pairs:
+        names = frozenset({(pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])})
+        between.setdefault(names, []).append(pair)
+    return between
+
+
 def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
-    """Better : worse of one entry against another; counts, so the cell has no key of its own."""
+    """Better : worse of one entry against another in their ``pairs``; counts, so the cell has no key of its own."""
     if first == second:
         return Cell("·")
-    better = worse = total = 0
+    better = worse = 0
     for pair in pairs:
-        names = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
-        if {first, second} != set(names):
-            continue
-        total += 1
-        sign = (1 if names[0] == first else -1) * (-1 if pair["measure"] in LOWER_IS_BETTER else 1)
+        as_first = (pair["signal_a"], pair["parameters_a"]) == first
+        sign = (1 if as_first else -1) * (-1 if pair["measure"] in LOWER_IS_BETTER else 1)
         if pair["p_adjusted"] < SIGNIFICANCE:
             better += sign * pair["difference"] > 0
             worse += sign * pair["difference"] < 0
-    if not total:
+    if not pairs:
         return Cell("–", status="missing", reason="not compared: unmatched, undefined or unreliable")
-    return Cell(f"{better} : {worse}", best=better > 0 and worse == 0, status="ok", notes=(f"of {total} comparisons",))
+    return Cell(
+        f"{better} : {worse}", best=better > 0 and worse == 0, status="ok", notes=(f"of {len(pairs)} comparisons",)
+    )
 
 
 def difference_tables(run: FinishedRun) -> list[Table]:

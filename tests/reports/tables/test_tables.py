@@ -1,6 +1,7 @@
 """Tables show what the result files hold, and say what they leave out."""
 
 import csv
+import itertools
 import math
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from exitbench.places import PUBLISHED
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number, decimals, number
 from exitbench.reports.tables.all_tables import tables_of
+from exitbench.reports.tables.pairs import pairs_between, wins_cell
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow
 from exitbench.reports.tables.task_scores import backbone_table
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
@@ -169,6 +171,36 @@ def test_different_signals_are_not_called_identical(run: FinishedRun) -> None:
 def test_a_grid_has_a_row_for_each_value_and_one_for_the_choice(tables: list[Table]) -> None:
     table = short_name(tables, "parameters-cap-base")
     assert [row.cells[0].text for row in table.rows] == ["alpha=0.1", "alpha=1", "CAP, chosen"]
+
+
+class CountedPair(dict[str, object]):
+    """A row of the pairs that counts how often it is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, key: str) -> object:
+        CountedPair.looks += 1
+        return super().__getitem__(key)
+
+
+def test_wins_look_at_every_pair_a_few_times_however_many_signals_there_are() -> None:
+    names = [(f"signal-{number}", "") for number in range(40)]
+    pairs = [
+        CountedPair(
+            signal_a=a, parameters_a="", signal_b=b, parameters_b="", measure="dis", p_adjusted=0.01, difference=1.0
+        )
+        for (a, _), (b, _) in itertools.combinations(names, 2)
+    ]
+    between = pairs_between(pairs)
+    cells = {
+        (first, second): wins_cell(between.get(frozenset((first, second)), []), first, second)
+        for first in names
+        for second in names
+    }
+    assert cells[names[0], names[1]].text == "1 : 0"
+    assert cells[names[1], names[0]].text == "0 : 1"
+    assert cells[names[3], names[3]].text == "·"
+    assert CountedPair.looks <= 20 * len(pairs)
 
 
 def test_wins_count_claimed_differences(run: FinishedRun, tables: list[Table]) -> None:
