@@ -93,7 +93,7 @@ def claimed(path: Path) -> Iterator[OutputFolder]:
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     atomic_files.make_directory(path)
     try:
-        with _locked(path):
+        with locked(path):
             _claimed[held] = OutputFolder(path, read_inventory(path))
             try:
                 yield _claimed[held]
@@ -151,7 +151,8 @@ def _holds_run(path: Path) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a folder that exists; InputError where another process or thread has it."""
     file = path / LOCK
     while True:
         try:

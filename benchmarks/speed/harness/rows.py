@@ -104,7 +104,7 @@ RecordOne = Callable[[SpeedRow, Callable[[], Measured]], None]
 
 def topics() -> tuple[Topic, ...]:
     """The topics of all benchmark files."""
-    return tuple(importlib.import_module(f"benchmarks.speed.{name}").TOPIC for name in MODULES)
+    return tuple(importlib.import_module(f"exitbench.benchmarks.speed.{name}").TOPIC for name in MODULES)
 
 
 def all_rows() -> dict[str, SpeedRow]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from exitbench.atomic_files import PARTIAL
+from exitbench.atomic_files import PARTIAL, make_directory
 from exitbench.errors import InputError, one_line
 from exitbench.models.network.folders import draft_folder
 from exitbench.models.network.multi_exit import MultiExitModel
+from exitbench.output_folder import locked
 
 STEP_DIGITS = 8
 
@@ -52,6 +54,19 @@ def latest_checkpoint(out: Path) -> Path | None:
 def all_checkpoints(out: Path) -> list[Path]:
     """Every whole checkpoint of a training towards ``out``, the newest last."""
     return sorted(checkpoints_of(out).glob(f"step-{'[0-9]' * STEP_DIGITS}"))
+
+
+@contextmanager
+def training_lock(out: Path) -> Iterator[None]:
+    """Keep a second training away from the checkpoints towards ``out``; their folder goes when nothing is in it."""
+    folder = checkpoints_of(out)
+    make_directory(folder)
+    try:
+        with locked(folder):
+            yield
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def remove_checkpoints(out: Path) -> None:

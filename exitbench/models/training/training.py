@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from exitbench.models.training.checkpoints import (
     save_checkpoint,
     starting_point,
     step_seed,
+    training_lock,
 )
 from exitbench.models.training.interrupts import StopRequest
 from exitbench.models.training.layer_scores import confusion_counts, layer_scores
@@ -118,6 +120,10 @@ class Training:
 
     def run(self, resume: bool = False) -> TrainingResult:
         """Train to the end, or until interrupted; then write the model, or a checkpoint."""
+        with training_lock(self.out) if self.rank == 0 else nullcontext():
+            return self._run(resume)
+
+    def _run(self, resume: bool) -> TrainingResult:
         checkpoint = self._starting_point(resume)
         with (
             ProgressBar("training", self.total_steps, done=self.progress.step, visible=self.rank == 0) as bar,
