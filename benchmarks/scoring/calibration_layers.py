@@ -12,7 +12,7 @@ from torch import Tensor
 
 from exitbench.cache import Cache
 from exitbench.errors import InputError
-from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.layer import Input, Layer, output_names
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.written_inputs import TensorVersions, head_tensors
 
@@ -91,5 +91,6 @@ def check_inputs(cache: Cache, signal: ExitSignal) -> None:
     held = {"features": cache.has_features, "head": cache.has_heads, "offset_norm": cache.has_offset_norms}
     words = {"features": "features", "head": "heads", "offset_norm": "offset norms"}
     missing = [words[item] for item in sorted(signal.inputs) if not held.get(item, True)]
+    missing += [f"the output {name!r}" for name in output_names(signal.inputs)]
     if missing:
         raise InputError(f"signal {signal.text} reads {' and '.join(missing)}, which cache {cache.name} does not hold")

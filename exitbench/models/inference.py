@@ -28,6 +28,7 @@ from exitbench.models.data.labelled import Examples
 from exitbench.models.devices import autocast_dtype, processes
 from exitbench.models.network.multi_exit import MultiExitModel
 from exitbench.signals import ExitSignal, Layer, State, load_registry, take_state, validated_score
+from exitbench.signals.contract.layer import output_names
 from exitbench.signals.contract.written_inputs import TensorVersions, layer_tensors
 
 
@@ -240,6 +241,11 @@ def require_exits(signal: ExitSignal, threshold: float, depth: int) -> None:
         raise InputError(
             f"signal {signal.text} learns from labelled samples: fit it on a cache first (--calibrate), "
             "or give what it learned (--signal-file)"
+        )
+    if extra := output_names(signal.inputs):
+        raise InputError(
+            f"signal {signal.text} reads the output {extra[0]!r}, which a cache may hold; "
+            "a network of exitbench has no outputs but its logits"
         )
     if signal.first_exit_layer >= depth:
         raise InputError(

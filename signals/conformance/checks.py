@@ -6,6 +6,7 @@ one instance, and raises :class:`CheckError`.
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,8 +22,8 @@ from exitbench.signals.conformance.harness import (
     same,
     scores_of,
 )
-from exitbench.signals.conformance.synthetic_layers import synthetic_layers, without
-from exitbench.signals.contract.layer import INPUTS
+from exitbench.signals.conformance.synthetic_layers import SyntheticLayers, synthetic_layers, without
+from exitbench.signals.contract.layer import INPUTS, OUTPUT, output_names
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.stepping import take_state
 from exitbench.signals.registry import text_form
@@ -33,14 +34,22 @@ FEATURE_BOUND = 8.0
 """How far 16-bit features may move a score: this many units of the format's ``eps``, times the largest score."""
 SHIFT_BOUND = 1e-4
 """How far a shift of 3 may move a score that claims not to see it (logits are float32), times the largest score."""
+OTHER_OUTPUT = "undeclared"
+"""An extra output that is there and that no signal declares."""
 LEAST_AUROC = 0.55
 """What "more certain, more often right" asks for: the mean over layers of the AUROC of certainty, on easy data."""
+
+
+def layers_for(signal: ExitSignal, *, seed: int = SEED, **options: Any) -> SyntheticLayers:
+    """Synthetic layers with the extra outputs that a signal declares, and with one that it does not."""
+    outputs = [*output_names(signal.inputs), OTHER_OUTPUT]
+    return synthetic_layers(seed=seed, outputs=outputs, **options)
 
 
 @at_every_point
 def check_shape_and_dtype(signal: ExitSignal) -> None:
     """One float64 per sample at every internal layer."""
-    data = synthetic_layers(seed=SEED)
+    data = layers_for(signal)
     for layer, score in zip(data.internal, scores_of(ready(signal, data), data.internal), strict=True):
         require(isinstance(score, Tensor), f"layer {layer.index}: expected a tensor, found {type(score).__name__}")
         expected, returned = (torch.float64, (layer.samples,)), (score.dtype, tuple(score.shape))
@@ -50,7 +59,7 @@ def check_shape_and_dtype(signal: ExitSignal) -> None:
 @at_every_point
 def check_finite_where_defined(signal: ExitSignal) -> None:
     """A finite score from the first scored layer on, and NaN before."""
-    data = synthetic_layers(seed=SEED)
+    data = layers_for(signal)
     for layer, score in zip(data.internal, scores_of(ready(signal, data), data.internal), strict=True):
         if layer.index < signal.first_scored_layer:
             require(bool(score.isnan().all()), f"layer {layer.index} is before the first scored layer and has a score")
@@ -61,7 +70,7 @@ def check_finite_where_defined(signal: ExitSignal) -> None:
 @at_every_point
 def check_deterministic(signal: ExitSignal) -> None:
     """The same input gives the same scores to the last bit, whatever the global random state."""
-    data = synthetic_layers(seed=SEED)
+    data = layers_for(signal)
     fitted = ready(signal, data)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
@@ -74,7 +83,7 @@ def check_deterministic(signal: ExitSignal) -> None:
 @at_every_point
 def check_permutation_permutes_scores(signal: ExitSignal) -> None:
     """Samples in another order get the same scores in that order."""
-    data = synthetic_layers(seed=SEED)
+    data = layers_for(signal)
     fitted = ready(signal, data)
     order = torch.randperm(len(data.labels), generator=torch.Generator().manual_seed(SEED))
     permuted = scores_of(fitted, [layer.take(order) for layer in data.internal])
@@ -85,7 +94,7 @@ def check_permutation_permutes_scores(signal: ExitSignal) -> None:
 @at_every_point
 def check_alone_as_in_company(signal: ExitSignal) -> None:
     """A sample scores the same in a batch of 1, of 7 and of all."""
-    data = synthetic_layers(seed=SEED)
+    data = layers_for(signal)
     fitted = ready(signal, data)
     expected = scores_of(fitted, data.internal)
     for size in (1, 7):
@@ -98,7 +107,7 @@ def check_alone_as_in_company(signal: ExitSignal) -> None:
 @at_every_point
 def check_cannot_see_later_layers(signal: ExitSignal) -> None:
     """Other later layers, seen in an earlier run or still to come, change no score before them."""
-    data, other = synthetic_layers(seed=SEED), synthetic_layers(seed=SEED + 1)
+    data, other = layers_for(signal), layers_for(signal, seed=SEED + 1)
     fitted = ready(signal, data)
     expected = scores_of(fitted, data.internal)
     for seen in range(1, len(data.internal)):
@@ -109,7 +118,7 @@ def check_cannot_see_later_layers(signal: ExitSignal) -> None:
 @at_every_point
 def check_dropping_samples_changes_nothing(signal: ExitSignal) -> None:
     """When samples exit midway and the state is sliced, the others score as before."""
-    data = synthetic_layers(seed=SEED)
+    data = layers_for(signal)
     fitted = ready(signal, data)
     expected = scores_of(fitted, data.internal)
     rows, state = torch.arange(len(data.labels)), None
@@ -123,9 +132,9 @@ def check_dropping_samples_changes_nothing(signal: ExitSignal) -> None:
 @at_every_point
 def check_undeclared_inputs_not_read(signal: ExitSignal) -> None:
     """Taking away, or spoiling, every input that is not declared changes no score."""
-    data = synthetic_layers(seed=SEED)
+    data = layers_for(signal)
     fitted = ready(signal, data)
-    undeclared = set(INPUTS) - set(signal.inputs)
+    undeclared = {*INPUTS, OUTPUT + OTHER_OUTPUT} - set(signal.inputs)
     try:
         blind = scores_of(fitted, [without(layer, undeclared) for layer in data.internal])
     except Exception as error:
@@ -137,12 +146,14 @@ def check_undeclared_inputs_not_read(signal: ExitSignal) -> None:
 @at_every_point
 def check_inputs_not_modified(signal: ExitSignal) -> None:
     """Scoring and fitting change no tensor that they are given."""
-    data, untouched = synthetic_layers(seed=SEED), synthetic_layers(seed=SEED)
+    data, untouched = layers_for(signal), layers_for(signal)
     scores_of(ready(signal, data), data.internal)
     require(torch.equal(data.labels, untouched.labels), "the labels were changed")
     for layer, before in zip(data.layers, untouched.layers, strict=True):
         for name in ("ids", "logits", "features", "offset_norm"):
             require(torch.equal(getattr(layer, name), getattr(before, name)), f"layer {layer.index}: {name} changed")
+        for name, output in layer.outputs.items():
+            require(torch.equal(output, before.outputs[name]), f"layer {layer.index}: output {name} changed")
         for name in ("weight", "bias", "gram_inverse", "offset"):
             now, then = getattr(layer.head, name), getattr(before.head, name)
             require(torch.equal(now, then), f"layer {layer.index}: the head's {name} changed")
@@ -151,7 +162,7 @@ def check_inputs_not_modified(signal: ExitSignal) -> None:
 @at_every_point
 def check_direction_agrees_with_accuracy(signal: ExitSignal) -> None:
     """On easy data, the samples that would exit first are more often right."""
-    data = synthetic_layers(400, seed=SEED)
+    data = layers_for(signal, samples=400)
     fitted = ready(signal, data)
     aurocs = []
     for layer, score in zip(data.internal, scores_of(fitted, data.internal), strict=True):
@@ -169,7 +180,7 @@ def check_direction_agrees_with_accuracy(signal: ExitSignal) -> None:
 def check_shift_invariance_where_claimed(signal: ExitSignal) -> None:
     """A signal that claims it does not see a constant added to W's rows and to b (and so to the logits) does not."""
     if signal.shift_invariant:
-        data, shifted = synthetic_layers(seed=SEED), synthetic_layers(seed=SEED, shift=3.0)
+        data, shifted = layers_for(signal), layers_for(signal, shift=3.0)
         fitted = ready(signal, data)
         change = largest_change(signal, scores_of(fitted, shifted.internal), scores_of(fitted, data.internal))
         require(change <= SHIFT_BOUND, f"claims shift invariance, but a shift of 3 moves a score by {change:.2g}")
@@ -178,11 +189,11 @@ def check_shift_invariance_where_claimed(signal: ExitSignal) -> None:
 @at_every_point
 def check_feature_precision(signal: ExitSignal) -> None:
     """Features stored in float16 or bfloat16 give the scores of float32 within :data:`FEATURE_BOUND`."""
-    data = synthetic_layers(seed=SEED)
+    data = layers_for(signal)
     fitted = ready(signal, data)
     expected = scores_of(fitted, data.internal)
     for dtype in (torch.float16, torch.bfloat16):
-        rounded = scores_of(fitted, synthetic_layers(seed=SEED, feature_dtype=dtype).internal)
+        rounded = scores_of(fitted, layers_for(signal, feature_dtype=dtype).internal)
         change, bound = largest_change(signal, rounded, expected), FEATURE_BOUND * torch.finfo(dtype).eps
         require(change <= bound, f"{dtype} features move a score by {change:.2g}, expected at most {bound:.2g}")
 
@@ -191,7 +202,7 @@ def check_feature_precision(signal: ExitSignal) -> None:
 def check_class_counts(signal: ExitSignal) -> None:
     """Two, three and ten classes all work."""
     for classes in CLASS_COUNTS:
-        data = synthetic_layers(classes=classes, seed=SEED)
+        data = layers_for(signal, classes=classes)
         for layer, score in zip(data.internal, scores_of(ready(signal, data), data.internal), strict=True):
             defined = layer.index >= signal.first_scored_layer
             holds = score.shape == (layer.samples,) and (not defined or bool(score.isfinite().all()))
@@ -202,7 +213,7 @@ def check_class_counts(signal: ExitSignal) -> None:
 def check_extreme_logits(signal: ExitSignal) -> None:
     """Logits of 1e4 and -1e4, in any mix, and logits that are all equal give no NaN, and nothing infinite."""
     for classes in CLASS_COUNTS:
-        data = synthetic_layers(6, classes=classes, seed=SEED)
+        data = layers_for(signal, samples=6, classes=classes)
         fitted = ready(signal, data)
         rows = torch.zeros(6, classes)
         rows[0], rows[1], rows[2] = 1e4, -1e4, 0.0
@@ -230,7 +241,7 @@ def check_text_round_trip(signal: ExitSignal) -> None:
 @at_every_point
 def check_json_round_trip(signal: ExitSignal) -> None:
     """What was fitted survives JSON: the signal that comes back gives the same scores to the last bit."""
-    data = synthetic_layers(seed=SEED)
+    data = layers_for(signal)
     fitted = ready(signal, data)
     require(not fitted.needs_fit, "still needs to be fitted after fit")
     restored = type(signal).from_json(json.loads(json.dumps(fitted.to_json())))
@@ -247,7 +258,7 @@ def check_no_exit_before_first_exit_layer(signal: ExitSignal) -> None:
     first, scored = signal.first_exit_layer, signal.first_scored_layer
     require(type(first) is int and first >= 1, f"first_exit_layer must be a whole number from 1 on, found {first!r}")
     require(scored <= first, f"may exit at layer {first}, before its first scored layer, {scored}")
-    data = synthetic_layers(seed=SEED, depth=max(8, first + 2))
+    data = layers_for(signal, depth=max(8, first + 2))
     scores = torch.stack(scores_of(ready(signal, data), data.internal))
     generous = torch.inf if signal.exits_when.startswith("<") else -torch.inf
     exited_at = exits(scores.numpy(), signal.exits_when, first, generous)

@@ -8,7 +8,7 @@ classes, and heads, features, offset norms and logits fit together as they do in
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Set
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from exitbench.head_algebra import head_algebra
-from exitbench.signals.contract.layer import INPUTS, Input, Layer
+from exitbench.head_algebra import Head, head_algebra
+from exitbench.signals.contract.layer import INPUTS, OUTPUT, Input, Layer
 
 Array = NDArray[np.float64]
 
@@ -45,11 +45,13 @@ def synthetic_layers(
     seed: int = 0,
     feature_dtype: torch.dtype = torch.float32,
     shift: float = 0.0,
+    outputs: Collection[str] = (),
 ) -> SyntheticLayers:
     """Fresh tensors for the same arguments, the same numbers.
 
     ``feature_dtype`` rounds the stored features (and so the offset norms) as a cache would; logits stay as they are.
     ``shift`` adds a constant vector of that size to all class rows of W, and that constant to b: no softmax notices.
+    ``outputs`` names extra outputs: trained exit scores in (0, 1), larger where the answer is more often right.
     """
     labels, features, weights, biases = _numbers(samples, depth, classes, width, seed)
     direction = np.ones(width) / np.sqrt(width)
@@ -70,9 +72,20 @@ def synthetic_layers(
                 features=stored.clone(),
                 offset_norm=(stored.double() + head.offset).norm(dim=1).float(),
                 head=head,
+                outputs={name: exit_score(labels, features[index - 1], head, seed=seed) for name in outputs},
             )
         )
     return SyntheticLayers(tuple(layers), torch.from_numpy(labels.copy()))
+
+
+def exit_score(labels: NDArray[np.int64], features: Array, head: Head, *, seed: int) -> Tensor:
+    """What an exit that was trained to say how sure it is may say, [samples] float32: the label's lead, with noise."""
+    logits = features @ head.weight.numpy().T + head.bias.numpy()
+    rows = np.arange(len(labels))
+    others = logits.copy()
+    others[rows, labels] = -np.inf
+    lead = logits[rows, labels] - others.max(axis=1) + np.random.default_rng(seed + 1).normal(size=len(labels))
+    return torch.from_numpy(1.0 / (1.0 + np.exp(-lead))).float()
 
 
 @lru_cache(maxsize=32)
@@ -101,7 +114,7 @@ def _numbers(
 
 def without(layer: Layer, undeclared: Set[Input]) -> Layer:
     """The layer with the inputs named taken away: hidden where they may be absent, made nonsense where not."""
-    view = layer.only(set(INPUTS) - undeclared)
+    view = layer.only({*INPUTS, *(OUTPUT + name for name in layer.outputs)} - undeclared)
     if "logits" in undeclared:
         view = dataclasses.replace(view, logits=torch.full_like(layer.logits, torch.nan))
     if "ids" in undeclared:

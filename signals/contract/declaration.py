@@ -7,9 +7,11 @@ from typing import Any
 
 from exitbench.errors import InputError
 from exitbench.exit_rule import PASSES
-from exitbench.signals.contract.layer import INPUTS
+from exitbench.signals.contract.layer import INPUTS, OUTPUT, is_input
 from exitbench.signals.contract.parameters import NAME, TYPES, parameters
 from exitbench.signals.contract.signal import Continuous, ExitSignal, Integers, Reference
+
+INPUTS_EXPECTED = f"a frozenset of {', '.join(INPUTS)} or {OUTPUT}NAME"
 
 
 def validate(signal: type[ExitSignal]) -> None:
@@ -18,9 +20,11 @@ def validate(signal: type[ExitSignal]) -> None:
     if problem:
         raise InputError(f"signal class {signal.__name__}: {problem}")
     try:
-        signal()
+        default = signal()
     except InputError as error:
         raise InputError(f"signal class {signal.__name__}: a default is not allowed: {error}") from error
+    if not _are_inputs(default.inputs):
+        raise InputError(f"signal class {signal.__name__}: inputs must be {INPUTS_EXPECTED}, found {default.inputs!r}")
 
 
 def _class_variables(signal: type[ExitSignal]) -> str:
@@ -30,7 +34,7 @@ def _class_variables(signal: type[ExitSignal]) -> str:
         "title": (lambda title: isinstance(title, str) and bool(title.strip()), "the name to print in tables"),
         "reference": (lambda reference: isinstance(reference, Reference), "Reference(paper, year, link)"),
         "exits_when": (lambda direction: direction in PASSES, f"one of {' '.join(PASSES)}"),
-        "inputs": (_are_inputs, f"a frozenset of {', '.join(INPUTS)}"),
+        "inputs": (_are_inputs, INPUTS_EXPECTED),
         "thresholds": (
             lambda thresholds: isinstance(thresholds, Continuous | Integers),
             "Continuous() or Integers(low, below_depth)",
@@ -39,6 +43,8 @@ def _class_variables(signal: type[ExitSignal]) -> str:
     }
     for name, (is_right, expected) in declarations.items():
         declared = getattr(signal, name, None)
+        if name == "inputs" and isinstance(declared, property):
+            continue  # they depend on a parameter: looked at once there is an instance
         if not is_right(declared):
             return f"{name} must be {expected}, found {declared!r}"
     return ""
@@ -49,7 +55,7 @@ def _is_name(name: Any) -> bool:
 
 
 def _are_inputs(inputs: Any) -> bool:
-    return isinstance(inputs, Set) and inputs <= set(INPUTS)
+    return isinstance(inputs, Set) and all(isinstance(name, str) and is_input(name) for name in inputs)
 
 
 def _are_reasons(exceptions: Any) -> bool:

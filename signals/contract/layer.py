@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import InitVar, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,11 +14,30 @@ from torch import Tensor
 from exitbench.head_algebra import Head
 from exitbench.signals.contract.logit_quantities import Derived, LogitQuantities
 
-Input = Literal["logits", "features", "offset_norm", "head", "ids"]
-"""What a signal may declare to read."""
+Input = str
+"""What a signal may declare to read: one of :data:`INPUTS`, or an extra output of the network, ``outputs:NAME``."""
 
 
 INPUTS: tuple[Input, ...] = ("logits", "features", "offset_norm", "head", "ids")
+
+OUTPUT = "outputs:"
+"""What the name of an extra output begins with where a signal declares it."""
+
+OUTPUT_INPUT = re.compile(OUTPUT + r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+def is_input(name: str) -> bool:
+    """Whether a signal may declare this: ``logits``, say, or ``outputs:lte``."""
+    return name in INPUTS or OUTPUT_INPUT.fullmatch(name) is not None
+
+
+def output_names(inputs: Collection[Input]) -> list[str]:
+    """The names of the extra outputs among some inputs, sorted.
+
+    >>> output_names({"logits", "outputs:lte"})
+    ['lte']
+    """
+    return sorted(name.removeprefix(OUTPUT) for name in inputs if name.startswith(OUTPUT))
 
 
 State = Any
@@ -30,7 +50,8 @@ class Layer(LogitQuantities):
     """One layer's outputs for some samples; ``index`` counts from 1, ``depth`` is the last layer.
 
     ``logits`` [samples, classes] float32; ``ids`` [samples] int64; ``features`` [samples, width],
-    ``offset_norm`` [samples] and ``head`` are ``None`` where they were not collected or not asked for.
+    ``offset_norm`` [samples] and ``head`` are ``None`` where they were not collected or not asked for. ``outputs`` are
+    the network's extra outputs by name, [samples] or [samples, k] float32, those that were asked for.
     What :class:`LogitQuantities` derives from the logits is computed once, in float64, and shared by all signals.
     """
 
@@ -42,6 +63,7 @@ class Layer(LogitQuantities):
     features: Tensor | None = None
     offset_norm: Tensor | None = None
     head: Head | None = None
+    outputs: Mapping[str, Tensor] = field(default_factory=dict)
     shared: InitVar[Derived | None] = None
     derived: Derived = field(init=False, repr=False, compare=False)
 
@@ -65,10 +87,11 @@ class Layer(LogitQuantities):
             logits=self.logits[rows],
             features=None if self.features is None else self.features[rows],
             offset_norm=None if self.offset_norm is None else self.offset_norm[rows],
+            outputs={name: output[rows] for name, output in self.outputs.items()},
         )
 
     def only(self, inputs: Collection[Input]) -> Layer:
-        """A view that hides the features, offset norms and head unless ``inputs`` names them.
+        """A view that hides the features, offset norms, head and extra outputs unless ``inputs`` names them.
 
         Ids and logits stay, and what was or will be derived is shared with this layer.
         """
@@ -77,5 +100,6 @@ class Layer(LogitQuantities):
             features=self.features if "features" in inputs else None,
             offset_norm=self.offset_norm if "offset_norm" in inputs else None,
             head=self.head if "head" in inputs else None,
+            outputs={name: self.outputs[name] for name in output_names(inputs) if name in self.outputs},
             shared=self.derived,
         )

@@ -45,6 +45,8 @@ def small_tensors(layer: Layer) -> Iterator[tuple[str, Tensor]]:
     yield "layer.ids", layer.ids
     if layer.offset_norm is not None:
         yield "layer.offset_norm", layer.offset_norm
+    for name, output in layer.outputs.items():
+        yield f"layer.outputs[{name!r}]", output
 
 
 def layer_tensors(layer: Layer) -> Iterator[tuple[str, Tensor]]:

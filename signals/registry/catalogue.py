@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from exitbench.signals.contract.layer import INPUTS
+from exitbench.signals.contract.layer import INPUTS, OUTPUT, output_names
 from exitbench.signals.contract.parameters import Parameter, parameters, value_text
 from exitbench.signals.registry.registry import Registry
 
@@ -10,17 +10,21 @@ from exitbench.signals.registry.registry import Registry
 def describe(registry: Registry) -> list[dict[str, Any]]:
     """One dictionary for each signal, sorted by key, of values that JSON can hold.
 
-    ``first_exit_layer`` is the one at the default parameters; a ``text`` is the same thing in one short line.
+    ``inputs`` and ``first_exit_layer`` are those at the default parameters; a ``text`` says the same in one short line.
     """
     described = []
     for name in sorted(registry.signals):
         signal = registry.get(name)
+        default = signal()
         described.append(
             {
                 "key": name,
                 "title": signal.title,
                 "direction": signal.exits_when,
-                "inputs": [name for name in INPUTS if name in signal.inputs],
+                "inputs": [
+                    *(name for name in INPUTS if name in default.inputs),
+                    *(OUTPUT + name for name in output_names(default.inputs)),
+                ],
                 "parameters": [
                     {
                         "name": parameter.name,
@@ -34,7 +38,7 @@ def describe(registry: Registry) -> list[dict[str, Any]]:
                     for parameter in parameters(signal)
                 ],
                 "thresholds": str(signal.thresholds),
-                "first_exit_layer": signal().first_exit_layer,
+                "first_exit_layer": default.first_exit_layer,
                 "reference": {
                     "paper": signal.reference.paper,
                     "year": signal.reference.year,
