@@ -8,12 +8,24 @@ escapes is a defect of exitbench and keeps its traceback under ``--debug``.
 import difflib
 from collections.abc import Iterable
 
+from exitbench.printable import printable
+
 LONGEST_TEXT = 500
 """What of another library's message is repeated: some go on with paragraphs of advice."""
 
 
 class InputError(Exception):
-    """Wrong usage or input: says what was expected and what was found, in one line."""
+    r"""Wrong usage or input: says what was expected and what was found, in one line.
+
+    Messages quote keys, names and paths of files that strangers wrote, and texts of other libraries. Whatever they
+    hold, the message is one line that can be printed: line breaks become spaces, other control characters escapes.
+
+    >>> str(InputError("unknown key a\n b\x1b[31m"))
+    'unknown key a b\\x1b[31m'
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(" ".join(line.strip() for line in message.splitlines())))
 
 
 class MissingExtraError(InputError, ImportError):

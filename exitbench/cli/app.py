@@ -110,7 +110,7 @@ def described(error: Exception) -> tuple[str, int]:
     if isinstance(error, typer.TyperException):
         return f"error: {' '.join(error.format_message().split())}", 2
     if isinstance(error, InputError):
-        return f"error: {' '.join(str(error).split())}", 2
+        return f"error: {error}", 2
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"error: {where}{(error.strerror or str(error)).lower()}", 2

@@ -146,9 +146,8 @@ class ExitSignal:
             values_by_field |= frozen(values)
         fields = {field.name for field in dataclasses.fields(cls)}
         if surplus := sorted(set(values_by_field) - fields):
-            raise InputError(
-                f"stored signal {cls.name}: unknown {', '.join(surplus)}; known: {', '.join(sorted(fields))}"
-            )
+            unknown = ", ".join(map(repr, surplus))
+            raise InputError(f"stored signal {cls.name}: unknown {unknown}; known: {', '.join(sorted(fields))}")
         return cls(**values_by_field)
 
 

@@ -187,7 +187,11 @@ def test_json_holds_name_parameters_and_what_was_learned(registry: Registry) -> 
     ("stored", "message"),
     [
         ({"name": "cap"}, "expected a stored signal 'deebert', found 'cap'"),
-        ({"name": "deebert", "parameters": {"normalise": True}}, "unknown normalise; known: normalize"),
+        ({"name": "deebert", "parameters": {"normalise": True}}, "unknown 'normalise'; known: normalize"),
+        (
+            {"name": "deebert", "learned": {"a\nb\x1b": 1}},
+            r"^stored signal deebert: unknown 'a\\nb\\x1b'; known: normalize$",
+        ),
         ({"name": "deebert", "parameters": [1]}, "parameters must be a JSON object"),
         ({"name": "deebert", "parameters": {"normalize": 1}}, "normalize must be true or false, found '1'"),
     ],
