@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.exit_rates import RateTally
 from exitbench.benchmarks.measures.ranking import Ranking
-from exitbench.benchmarks.protocols.choice import Choice
+from exitbench.benchmarks.protocols.choice import Choice, Choices
 from exitbench.benchmarks.protocols.part_points import PartResult, ResampledPoint
 from exitbench.benchmarks.protocols.splits import Part, fold_numbers
 from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, ROUNDING
@@ -31,19 +31,17 @@ Sums = TypeVar("Sums", Tally, RateTally)
 class MergedParts:
     """One entry of a suite under one protocol.
 
-    ``results`` are [configurations][parts]; ``samples`` are the scored ones; properties are computed on first use.
+    ``choices`` say which configuration each part uses where; ``samples`` are the scored ones; properties are computed
+    on first use.
     """
 
-    def __init__(
-        self, results: Sequence[Sequence[PartResult]], parts: tuple[Part, ...], choice: Choice, samples: Samples
-    ) -> None:
-        self.results, self.parts, self.choice, self.samples = results, parts, choice, samples
+    def __init__(self, choices: Choices, parts: tuple[Part, ...], samples: Samples) -> None:
+        self.choices, self.parts, self.samples = choices, parts, samples
         self._points: dict[OperatingPoint, ResampledPoint] = {}
-        self._chosen = [results[int(choice.parts[number])][number] for number in range(len(parts))]
 
     @property
     def operating_points(self) -> list[OperatingPoint]:
-        return list(self._chosen[0].points)
+        return list(self.choices.results[0][0].points)
 
     def at(self, point: OperatingPoint) -> ResampledPoint:
         """The value at an operating point over all parts; its threshold is NaN where the parts have different ones."""
@@ -52,7 +50,7 @@ class MergedParts:
         return self._points[point]
 
     def _merged(self, point: OperatingPoint) -> ResampledPoint:
-        values = [result.points[point] for result in self._chosen]
+        values = [result.points[point] for result in self.choices.chosen(point)]
         status, reason = worst(values)
         thresholds = {value.threshold for value in values}
         exits: NDArray[np.int64] | None = None
@@ -66,7 +64,7 @@ class MergedParts:
             threshold=thresholds.pop() if len(thresholds) == 1 else float("nan"),
             exits=exits,
             tally=summed([value.tally for value in values]),
-            resampled=self._resampled(lambda result: result.points[point].resampled),
+            resampled=self._resampled(self.choices.at(point), lambda result: result.points[point].resampled),
             status=status,
             reason=reason,
             randomised=summed(randomised) if len(randomised) == len(values) else None,
@@ -114,40 +112,51 @@ class MergedParts:
     @cached_property
     def final(self) -> tuple[Tally, Tally]:
         """The last layer on all test samples: (), and [resamples]."""
-        first = self.results[0]
+        first = self.choices.results[0]
         return summed([result.final for result in first]), summed([result.final_resampled for result in first])
 
     @cached_property
     def every_decision(self) -> tuple[RateTally, RateTally]:
         """Decisions ``all``: [layers - 1], and [layers - 1, resamples]."""
-        exact = summed([result.rates.every for result in self._chosen])
-        return exact, self._resampled(lambda result: result.rates.every_resampled)
+        rates = self.choices.rates
+        exact = summed([result.rates.every for result in self.choices.chosen(rates)])
+        return exact, self._resampled(self.choices.at(rates), lambda result: result.rates.every_resampled)
 
     @cached_property
     def reached_decisions(self) -> tuple[RateTally, RateTally]:
         """Decisions ``reached``: [layers - 1], and over all layers [resamples]."""
-        exact = summed([result.rates.reached for result in self._chosen])
-        return exact, self._resampled(lambda result: result.rates.reached_resampled)
+        rates = self.choices.rates
+        exact = summed([result.rates.reached for result in self.choices.chosen(rates)])
+        return exact, self._resampled(self.choices.at(rates), lambda result: result.rates.reached_resampled)
 
     @cached_property
     def band(self) -> tuple[Tally, Tally]:
-        """Sums at the band's costs: [costs], and [costs, resamples]."""
-        exact = summed([result.band for result in self._chosen])
-        return exact, self._resampled(lambda result: result.band_resampled)
+        """Sums at the band's costs, each with the parameters chosen for that cost: [costs], and [costs, resamples]."""
+        choice, results = self.choices.along_costs, self.choices.results
+        exact = summed(
+            [
+                picked([parts[number].band for parts in results], choice.parts[number])
+                for number in range(len(self.parts))
+            ]
+        )
+        return exact, self._resampled(choice, lambda result: result.band_resampled)
 
     @property
     def reaches(self) -> NDArray[np.bool_]:
         """The band's costs that every part reaches, [costs]."""
-        return np.asarray(np.logical_and.reduce([result.reaches for result in self._chosen]))
+        reaches = np.array([[part.reaches for part in parts] for parts in self.choices.results])
+        chosen = np.take_along_axis(reaches, self.choices.along_costs.parts[None], axis=0)[0]
+        return np.asarray(chosen.all(axis=0))
 
     @cached_property
     def certainty(self) -> NDArray[np.float64]:
-        """Each test sample's certainty under its part's configuration, [layers - 1, samples].
+        """Each test sample's certainty under its part's configuration at the primary speed-up, [layers - 1, samples].
 
         A layer at which some part has no score has none.
         """
-        merged = np.empty((self._chosen[0].certainty.shape[0], len(self.parts[0].test)))
-        for part, result in zip(self.parts, self._chosen, strict=True):
+        chosen = self.choices.chosen(self.choices.primary)
+        merged = np.empty((chosen[0].certainty.shape[0], len(self.parts[0].test)))
+        for part, result in zip(self.parts, chosen, strict=True):
             merged[:, part.test] = result.certainty
         merged[np.isnan(merged).any(axis=1)] = np.nan
         return merged
@@ -156,12 +165,13 @@ class MergedParts:
         """The ranking at every internal layer, for ``right`` [layers - 1, samples]; pairs within a part."""
         return Ranking(self.certainty, right, fold_numbers(self.parts))
 
-    def _resampled(self, sums_of: Callable[[PartResult], Sums]) -> Sums:
-        if self.choice.resampled is None:
-            return summed([sums_of(result) for result in self._chosen])
+    def _resampled(self, choice: Choice, sums_of: Callable[[PartResult], Sums]) -> Sums:
+        results = self.choices.results
+        if choice.resampled is None:
+            return summed([sums_of(part) for part in results[0]])
         return summed(
             [
-                picked([sums_of(parts[number]) for parts in self.results], self.choice.resampled[number])
+                picked([sums_of(parts[number]) for parts in results], choice.resampled[number])
                 for number in range(len(self.parts))
             ]
         )
@@ -203,13 +213,13 @@ def summed(parts: Sequence[Sums]) -> Sums:
 
 
 def picked(candidates: Sequence[Sums], choice: NDArray[np.int64]) -> Sums:
-    """In each resample the sums of the candidate that was chosen there; ``choice`` is [resamples]."""
+    """The sums of the candidate that was chosen; ``choice`` has the last axes of the sums, such as [resamples]."""
     first = candidates[0]
-    columns = np.arange(len(choice))
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(first):
         values = [getattr(candidate, field.name) for candidate in candidates]
         if isinstance(values[0], np.ndarray):
             stacked = np.stack(values)
-            changed[field.name] = np.moveaxis(stacked, 0, -2)[..., choice, columns]
+            index = np.broadcast_to(choice, stacked.shape[1:])
+            changed[field.name] = np.take_along_axis(stacked, index[None], axis=0)[0]
     return dataclasses.replace(first, **changed)

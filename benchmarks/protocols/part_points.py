@@ -31,7 +31,7 @@ from exitbench.benchmarks.replay.operating_points import (
 )
 from exitbench.benchmarks.replay.tally import Tally, tally_at
 from exitbench.benchmarks.replay.trade_off_curve import Curve
-from exitbench.benchmarks.results.operating_point import OperatingPoint
+from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import MEDIAN
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
@@ -49,6 +49,17 @@ class ResampledPoint(PointValue):
     resampled: Tally
 
 
+@dataclass(frozen=True, eq=False)
+class Criterion:
+    """What a choice among configurations looks at on the training samples, the larger the better; NaN: not there.
+
+    A number with its resamples [resamples], or along a curve [costs] and [costs, resamples].
+    """
+
+    value: NDArray[np.float64]
+    resampled: NDArray[np.float64]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PartRates:
     """Decisions at the rates' speed-up: ``every`` [layers - 1] with [layers - 1, resamples], ``reached`` likewise."""
@@ -63,13 +74,14 @@ class PartRates:
 class PartResult:
     """Everything about one configuration in one part.
 
-    ``primary`` is the training score that a choice looks at (NaN where the signal never gets near that speed-up),
-    ``primary_resampled`` [resamples]; the band has sums [costs] and [costs, resamples] and says which costs the signal
-    ``reaches``; ``certainty`` is [layers - 1, test samples]; ``final`` is the last layer on the test samples.
+    ``criteria`` are those of the operating points with something to choose: the training score near a speed-up (none
+    where the signal never gets near it), the training speed-up within a loss. The band has sums [costs] and
+    [costs, resamples] and says which costs the signal ``reaches``; ``certainty`` is [layers - 1, test samples];
+    ``final`` is the last layer on the test samples.
     """
 
-    primary: float
-    primary_resampled: NDArray[np.float64]
+    criteria: dict[OperatingPoint, Criterion]
+    band_criteria: Criterion
     points: dict[OperatingPoint, ResampledPoint]
     rates: PartRates
     band: Tally
@@ -88,30 +100,34 @@ def evaluate_part(
     train = curves.exact(part.variant, part.train_role, part.train)
     test = train if part.in_sample else curves.exact(part.variant, "test", part.test)
     resampled = curves.resampled(part)
-    speed_ups = [point.number for point in operating_points if point.kind == "speed_up"]
-    costs = np.array(band_costs(train.depth))
-    nearest = resampled.nearest(
-        np.array([*speed_ups, questions.primary_speed_up, questions.rates_speed_up, *(1 / costs)])
-    )
-    nearest_to = dict(zip(speed_ups, nearest, strict=False))
-    at_primary, at_rates, at_band = nearest[len(speed_ups)], nearest[len(speed_ups) + 1], nearest[len(speed_ups) + 2 :]
+    speed_ups = [point for point in operating_points if point.kind == "speed_up"]
+    losses = [point for point in operating_points if point.kind == "loss"]
+    targets = np.array([*(point.number for point in speed_ups), *(1 / np.array(band_costs(train.depth)))])
+    nearest = resampled.nearest(targets)
     final = curves.weights.final(part.train_role, part.train, curves.whole(part.variant, part.train_role).outcomes)
-    losses = [point.number for point in operating_points if point.kind == "loss"]
-    within = dict(zip(losses, resampled.within(measure, final.score(measure), losses), strict=True))
+    within = resampled.within(measure, final.score(measure), [point.number for point in losses])
+    nearest_to, last_within = dict(zip(speed_ups, nearest, strict=False)), dict(zip(losses, within, strict=True))
     points: dict[OperatingPoint, ResampledPoint] = {}
     for point in operating_points:
         if point.kind == "speed_up":
-            points[point] = _at_speed_up(train, test, point.number, gather(resampled.test, nearest_to[point.number]))
+            points[point] = _at_speed_up(train, test, point.number, gather(resampled.test, nearest_to[point]))
         elif point.kind == "loss":
-            points[point] = _within_loss(train, test, point.number, measure, resampled.test, within[point.number])
+            points[point] = _within_loss(train, test, point.number, measure, resampled.test, last_within[point])
         else:
             points[point] = _at_threshold(curves, part, test, point)
+    near = near_scores(train, resampled, targets, nearest, measure)
+    band, at_band = slice(len(speed_ups), None), nearest[len(speed_ups) :]
+    rates_point = at_speed_up(questions.rates_speed_up)
     low, high = train.cost_range
+    costs = 1 / targets[band]
     return PartResult(
-        primary=matched_score(train, questions.primary_speed_up, measure),
-        primary_resampled=resampled_matched_score(resampled.train_at(at_primary), questions.primary_speed_up, measure),
+        criteria={
+            **{point: Criterion(near.value[row], near.resampled[row]) for row, point in enumerate(speed_ups)},
+            **{point: speed_up_within(train, resampled, point.number, measure, last_within[point]) for point in losses},
+        },
+        band_criteria=Criterion(near.value[band], near.resampled[band]),
         points=points,
-        rates=_rates(curves, part, train, test, resampled, questions.rates_speed_up, at_rates),
+        rates=_rates(curves, part, train, test, resampled, questions.rates_speed_up, nearest_to[rates_point]),
         band=test.tally[test.points_at(train.thresholds[nearest_points(train, 1 / costs)])],
         band_resampled=gather(resampled.test, at_band),
         reaches=(costs >= low - ROUNDING) & (costs <= high + ROUNDING),
@@ -121,16 +137,36 @@ def evaluate_part(
     )
 
 
-def matched_score(curve: Curve, speed_up: float, measure: Measure) -> float:
-    """The score at a speed-up, NaN for a signal that is never near it: it has no score there to be chosen for."""
-    value = matched(curve, speed_up)
-    return value.score(measure) if value.status == "ok" else float("nan")
+def near_scores(
+    train: Curve,
+    resampled: ResampledPart,
+    speed_ups: NDArray[np.float64],
+    nearest: NDArray[np.int64],
+    measure: Measure,
+) -> Criterion:
+    """The training score near each speed-up, NaN for a signal that is never near it: it has none to be chosen for.
+
+    ``nearest`` [speed_ups, resamples] are the nearest points of the resamples; the result is [speed_ups] and the same.
+    """
+    tally = train.tally[nearest_points(train, speed_ups)]
+    tally_resampled = resampled.train_at(nearest)
+    return Criterion(
+        np.where(is_near(tally.speed_up, speed_ups), tally.score(measure), np.nan),
+        np.where(is_near(tally_resampled.speed_up, speed_ups[:, None]), tally_resampled.score(measure), np.nan),
+    )
 
 
-def resampled_matched_score(tally: Tally, speed_up: float, measure: Measure) -> NDArray[np.float64]:
-    """The same in every resample, [resamples]."""
-    near = np.abs(tally.speed_up - speed_up) <= MATCH_TOLERANCE * speed_up
-    return np.where(near, tally.score(measure), np.nan)
+def is_near(realised: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether speed-ups count as those that were asked for."""
+    return np.asarray(np.abs(realised - asked) <= (MATCH_TOLERANCE + ROUNDING) * asked)
+
+
+def speed_up_within(
+    train: Curve, resampled: ResampledPart, loss: float, measure: Measure, last: NDArray[np.int64]
+) -> Criterion:
+    """The largest speed-up within a loss on the training samples; ``last`` [resamples] are its points, -1 for none."""
+    realised = resampled.train_at(np.maximum(last, 0)).speed_up
+    return Criterion(np.asarray(within_loss(train, loss, measure).speed_up), np.where(last < 0, np.nan, realised))
 
 
 def threshold_of(point: OperatingPoint, scores: SignalScores) -> float:

@@ -9,8 +9,8 @@
     Everything is chosen on a calibration cache of the same model and scored on another cache.
 
 Each protocol is a list of parts, each with its own training and test samples; what follows treats all
-three alike. Chosen are thresholds (for every speed-up or loss asked for), the parameters of a grid (highest
-task score at the primary speed-up, ties to the default), and whatever a signal learns.
+three alike. Chosen are thresholds and the parameters of a grid, both for every speed-up or loss asked for, and
+whatever a signal learns.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ reader could doubt:
 ``best, tied_with_best``
     Empty where nothing is compared; ``tied_with_best`` is true for the best itself too.
 ``chosen``
-    For a grid, the parameters chosen and in how many folds, as JSON: ``{"alpha=1": 3, "alpha=0.1": 2}``, the most
-    frequent first. Empty elsewhere, and for areas and averages, which are over several choices.
+    For a grid, the parameters chosen for the row's operating point and in how many folds, as JSON:
+    ``{"alpha=1": 3, "alpha=0.1": 2}``, the most frequent first; of rows without one, those chosen at the primary
+    speed-up. Empty elsewhere, and for areas and averages, which are over several choices.
 
 Average over tasks: rows with an empty ``cache`` and the task ``average``, per model and split. There
 ``accuracy`` is the mean of all tasks' accuracies; where tasks differ in their metric,
@@ -93,6 +94,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     # kind "point": an operating point, thinned to 1/2000 of cost in-sample, at fixed costs under protocols that have no
     # threshold axis (rates and exits are null there); "band": the bootstrap's interval at a fixed relative cost.
+    # The curve of a grid has at each cost the parameters chosen there, and no thresholds unless they are the same throughout.
     # Only a suite's entry as a whole, and the bound "random", has curves; exits[m - 1] samples exit at layer m.
     "curves": pa.schema(
         CACHE_FIELDS

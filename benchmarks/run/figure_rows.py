@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.exit_rates import rates_everywhere
 from exitbench.benchmarks.measures.risk_coverage import risk_at
+from exitbench.benchmarks.protocols.entry_curve import CurvePiece
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.splits import fold_numbers
 from exitbench.benchmarks.replay.bounds import random_curve
@@ -46,9 +47,15 @@ class FigureData:
         return {name: pa.concat_tables(parts) for name, parts in self._tables.items()}
 
     def add(
-        self, blank: Row, merged: MergedParts, points: Sequence[OperatingPoint], *, sign: int, curve: Curve | None
+        self,
+        blank: Row,
+        merged: MergedParts,
+        points: Sequence[OperatingPoint],
+        *,
+        sign: int,
+        pieces: Sequence[CurvePiece],
     ) -> None:
-        """Take in one entry; ``curve`` is its exact one, where it has one, ``sign`` turns certainty into its score."""
+        """Take in one entry; ``pieces`` make up its exact curve, if any, ``sign`` turns certainty into its score."""
         if not self._tables:
             return
         columns = {name: getattr(blank, name) for name in ENTRY_COLUMNS}
@@ -58,10 +65,9 @@ class FigureData:
                 self._keep("samples", sample_rows(columns, point, value.exits, self.samples))
                 self._keep("histograms", exit_histogram_rows(columns, point, value.exits, self.samples))
         measure = self.samples.measure
-        if curve is not None:
-            named = [value.threshold for value in values.values()]
-            self._keep("curves", exact_points(columns, curve, measure, named))
-        self._keep("curves", band_rows(columns, merged, measure, points=curve is None))
+        for piece in pieces:
+            self._keep("curves", exact_points(columns, piece, measure, thresholds=len(pieces) == 1))
+        self._keep("curves", band_rows(columns, merged, measure, points=not pieces))
         folds = fold_numbers(merged.parts)
         for layer in self.layers:
             certainty, right = merged.certainty[layer - 1], self.samples.outcomes.correct[layer - 1]
@@ -74,12 +80,11 @@ class FigureData:
             self._tables[name].append(table)
 
 
-def thinned(curve: Curve, named: Sequence[float]) -> NDArray[np.int64]:
-    """The operating points to keep, ascending; ``named`` are thresholds whose points must be among them."""
-    cell = np.floor(curve.relative_cost * RESOLUTION)
-    first = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]]))
-    points = curve.points_at(np.array([threshold for threshold in named if not np.isnan(threshold)], dtype=np.float64))
-    return np.unique(np.concatenate([first, points, [0, curve.points - 1]])).astype(np.int64)
+def thinned(piece: CurvePiece) -> NDArray[np.int64]:
+    """The operating points of a piece to keep, ascending: those that tables name are among them."""
+    cell = np.floor(piece.curve.relative_cost[piece.points] * RESOLUTION)
+    first = piece.points[np.concatenate([[True], cell[1:] != cell[:-1]])]
+    return np.unique(np.concatenate([first, piece.named, piece.points[[0, -1]]])).astype(np.int64)
 
 
 def exit_counts(curve: Curve, points: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -94,16 +99,19 @@ def exit_counts(curve: Curve, points: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.cumsum(change, axis=0)[:-1].astype(np.int32)
 
 
-def exact_points(columns: Mapping[str, Any], curve: Curve, measure: Measure, named: Sequence[float]) -> pa.Table:
-    """The thinned exact curve as rows of ``curves.parquet``."""
-    points = thinned(curve, named)
+def exact_points(columns: Mapping[str, Any], piece: CurvePiece, measure: Measure, *, thresholds: bool) -> pa.Table:
+    """A thinned piece of an exact curve as rows of ``curves.parquet``.
+
+    Without ``thresholds`` where the pieces belong to several configurations: a threshold alone would say nothing.
+    """
+    curve, points = piece.curve, thinned(piece)
     every, reached = rates_everywhere(curve, "all"), rates_everywhere(curve, "reached")
     return columns_table(
         "curves",
         {
             **columns,
             "kind": "point",
-            "threshold": curve.thresholds[points],
+            "threshold": curve.thresholds[points] if thresholds else None,
             "cost": curve.relative_cost[points],
             "speed_up": curve.speed_up[points],
             "score": curve.score(measure)[points],

@@ -6,20 +6,20 @@ value that two entries share is measured once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from exitbench.benchmarks.protocols.choice import Choice, choose
+from exitbench.benchmarks.protocols.choice import Choices
+from exitbench.benchmarks.protocols.entry_curve import CurvePiece, in_sample_pieces, rising_curve
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_curves import PartCurves
 from exitbench.benchmarks.protocols.part_points import PartResult, evaluate_part
-from exitbench.benchmarks.protocols.splits import Part, choice_counts, describe_choice, parts_of
+from exitbench.benchmarks.protocols.splits import Part, parts_of
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.figure_rows import FigureData
-from exitbench.benchmarks.run.measured_rows import Measured, measured_rows
+from exitbench.benchmarks.run.measured_rows import Measured, joined, measured_rows
 from exitbench.benchmarks.run.measurements import ComparedEntry, MeasuredSignal, question_of
 from exitbench.benchmarks.scoring.configuration import Configuration, grid_text
 from exitbench.benchmarks.scoring.score_store import ScoredCache
@@ -108,6 +108,15 @@ def default_position(scored: ScoredCache, numbers: Sequence[int]) -> int:
     return next((place for place, number in enumerate(numbers) if scored.configurations[number].default), 0)
 
 
+def choices_among(
+    scored: ScoredCache, evaluation: Evaluation, protocol: str, numbers: Sequence[int], questions: Questions
+) -> Choices:
+    """The choices among some configurations, each at a position in the scored cache, under one protocol."""
+    results = [evaluation.results[protocol][number] for number in numbers]
+    names = [scored.configurations[number].parameters for number in numbers]
+    return Choices(results, names, default_position(scored, numbers), questions)
+
+
 def measure_signal(
     scored: ScoredCache, groups: Sequence[Sequence[int]], questions: Questions, tables: Collection[str]
 ) -> MeasuredSignal:
@@ -144,9 +153,7 @@ class _Measuring:
         parts = evaluation.parts[protocol]
         alone = {entry.configurations[0] for entry in entries if len(entry.configurations) == 1}
         for number in numbers:
-            merged = MergedParts(
-                [evaluation.results[protocol][number]], parts, Choice.only(0, len(parts)), self.samples
-            )
+            merged = MergedParts(self._choices(protocol, evaluation, [number]), parts, self.samples)
             blank = self._blank(protocol, number, self.scored.configurations[number].parameters)
             rows = self._measure(blank, merged, [number])
             if number in alone:
@@ -157,15 +164,14 @@ class _Measuring:
         for entry in entries:
             if len(entry.configurations) == 1:
                 continue
-            candidates = [evaluation.results[protocol][number] for number in entry.usable]
-            choice = choose(candidates, default_position(self.scored, entry.usable))
-            merged = MergedParts(candidates, evaluation.parts[protocol], choice, self.samples)
-            chosen = [self.scored.configurations[entry.usable[int(number)]].parameters for number in choice.parts]
-            reason = "; ".join(filter(None, (describe_choice(chosen), entry.note)))
-            blank = self._blank(protocol, entry.usable[0], entry.parameters)
-            blank = blank._replace(reason=reason, chosen=json.dumps(choice_counts(chosen)))
+            choices = self._choices(protocol, evaluation, entry.usable)
+            merged = MergedParts(choices, evaluation.parts[protocol], self.samples)
+            blank = self._blank(protocol, entry.usable[0], entry.parameters)._replace(reason=entry.note)
             rows = self._measure(blank, merged, entry.usable)
             self._compare(blank, rows, merged, entry.usable, evaluation.operating_points)
+
+    def _choices(self, protocol: str, evaluation: Evaluation, numbers: Sequence[int]) -> Choices:
+        return choices_among(self.scored, evaluation, protocol, numbers, self.questions)
 
     def _blank(self, protocol: str, number: int, parameters: str) -> Row:
         """What all rows of an entry share."""
@@ -174,9 +180,8 @@ class _Measuring:
         return Row(**key, protocol=protocol, signal=signal, parameters=parameters, measure="")
 
     def _measure(self, blank: Row, merged: MergedParts, numbers: Sequence[int]) -> list[Measured]:
-        first_exit = max(
-            self.scored.configurations[numbers[int(number)]].first_exit_layer for number in merged.choice.parts
-        )
+        primary = merged.choices.at(merged.choices.primary)
+        first_exit = max(self.scored.configurations[numbers[int(number)]].first_exit_layer for number in primary.parts)
         rows = measured_rows(blank, merged, self.samples, self.questions, first_exit)
         if len(numbers) > 1:  # a threshold means something else under every value of a grid
             rows = [measured for measured in rows if measured.row.operating_point.kind != "tau"]
@@ -191,27 +196,30 @@ class _Measuring:
         numbers: Sequence[int],
         points: Sequence[OperatingPoint],
     ) -> None:
-        curve = None
+        pieces: list[CurvePiece] = []
         if blank.protocol == "in-sample":
-            scores = self.scored.scores(numbers[int(merged.choice.parts[0])], merged.parts[0].variant)
-            curve = trade_off_curve(scores, self.samples.outcomes)
+            every_score = [self.scored.scores(number, merged.parts[0].variant) for number in numbers]
+            curves = [trade_off_curve(scores, self.samples.outcomes) for scores in every_score]
+            pieces = in_sample_pieces(curves, merged)
         tally, resampled = merged.band
         measure, kept = self.samples.measure, merged.reaches
+        exact_cost, exact_score = rising_curve(pieces, measure) if pieces else (None, None)
+        at_each_cost = "" if merged.choices.single else "parameters chosen at each cost"
         self.compared.append(
             ComparedEntry(
                 protocol=blank.protocol,
                 signal=blank.signal,
                 parameters=blank.parameters,
-                reason=blank.reason,
+                reason=joined(at_each_cost, blank.reason),
                 resampled={question_of(value.row): value.resampled for value in rows if value.resampled is not None},
                 certainty=merged.certainty,
                 cost=tally.relative_cost[kept],
                 score=tally.score(measure)[kept],
                 cost_resampled=resampled.relative_cost[kept],
                 score_resampled=resampled.score(measure)[kept],
-                exact_cost=None if curve is None else curve.relative_cost[::-1],
-                exact_score=None if curve is None else curve.score(measure)[::-1],
+                exact_cost=exact_cost,
+                exact_score=exact_score,
             )
         )
         sign = 1 if self.scored.configurations[numbers[0]].direction in (">", ">=") else -1
-        self.figure_data.add(blank, merged, points, sign=sign, curve=curve)
+        self.figure_data.add(blank, merged, points, sign=sign, pieces=pieces)

@@ -17,7 +17,7 @@ from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_points import ResampledPoint
 from exitbench.benchmarks.replay.tally import Tally, verdict
-from exitbench.benchmarks.results.operating_point import at_speed_up
+from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Estimate
 from exitbench.benchmarks.results.vocabulary import NORMAL_QUANTILE, Ties
@@ -47,15 +47,22 @@ def measured_rows(
 ) -> list[Measured]:
     """Every number of one entry; ``blank`` has the key columns that all rows share, and the entry's own reason."""
     rows: list[Measured] = []
-    rows += ranking_rows(blank, merged.ranking(samples.outcomes.correct[:-1]), first_exit, questions.ties)
+    primary = with_choice(blank, merged, merged.choices.primary)
+    rows += ranking_rows(primary, merged.ranking(samples.outcomes.correct[:-1]), first_exit, questions.ties)
     for point in merged.operating_points:
-        here = blank._replace(operating_point=point)
+        here = with_choice(blank, merged, point)._replace(operating_point=point)
         rows += point_rows(here, merged.at(point), samples)
         if point.kind == "loss":
             rows += loss_rows(here, merged, samples)
-    rates_point = at_speed_up(questions.rates_speed_up)
-    rows += rate_rows(blank._replace(operating_point=rates_point), merged, samples)
+    rates_point = merged.choices.rates
+    rows += rate_rows(with_choice(blank, merged, rates_point)._replace(operating_point=rates_point), merged, samples)
     return with_intervals(rows)
+
+
+def with_choice(blank: Row, merged: MergedParts, point: OperatingPoint) -> Row:
+    """The blank of rows that use what was chosen at an operating point: its words and its column."""
+    words, chosen = merged.choices.described(point)
+    return blank._replace(reason=joined(words, blank.reason), chosen=chosen)
 
 
 def with_intervals(rows: Sequence[Measured]) -> list[Measured]:
@@ -176,10 +183,9 @@ def read(tally: Tally, measure: Measure | Literal["speed_up"]) -> NDArray[np.flo
 def rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measured]:
     """Premature and delayed rates: ``all`` and ``reached`` over all layers, and both per layer."""
     point = blank.operating_point
-    value = merged.at(point) if point in merged.operating_points else None
-    status, reason = ("ok", "") if value is None else (value.status, value.reason)
-    threshold = None if value is None or np.isnan(value.threshold) else value.threshold
-    here = blank._replace(n=samples.size, threshold=threshold, reason=joined(reason, blank.reason))
+    value = merged.at(point)
+    status, threshold = value.status, None if np.isnan(value.threshold) else value.threshold
+    here = blank._replace(n=samples.size, threshold=threshold, reason=joined(value.reason, blank.reason))
     every, every_draws = merged.every_decision
     reached, reached_draws = merged.reached_decisions
     rows = _rates(here._replace(decisions="all"), every.sum_layers(), every_draws.sum_layers(), status)

@@ -28,8 +28,9 @@ BAND_COSTS = 48
 class Questions:
     """What a run answers for every cache and signal; the keys of a suite file have the same names.
 
-    ``layers`` are shown in tables, as numbers from 1 or fractions of the depth; parameters are chosen at the
-    ``primary_speed_up``; ``thresholds`` maps a signal, or ``*`` for all others, to given thresholds.
+    ``layers`` are shown in tables, as numbers from 1 or fractions of the depth; what belongs to no operating point
+    uses the parameters chosen at the ``primary_speed_up``; ``thresholds`` maps a signal, or ``*`` for all others, to
+    given thresholds.
     """
 
     layers: tuple[int | Fraction, ...] = (Fraction(1, 6), Fraction(1, 2), Fraction(5, 6))

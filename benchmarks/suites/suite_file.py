@@ -7,7 +7,7 @@ Keys (those with a default may be left out)::
     signals            texts of signals, grids as cap[alpha=0.01|0.1]
     layers             layers shown in tables and figures: numbers from 1, or fractions of the depth ("1/2")
     speed_ups          speed-ups at which signals are compared
-    primary_speed_up   where parameters are chosen
+    primary_speed_up   whose choice of parameters serves DIS and whatever else belongs to no operating point
     protocols          of in-sample, cross-fit, held-out
     resamples          bootstrap replicates
     seed               of folds and resamples

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from exitbench.benchmarks.replay.operating_points import PointValue, matched
-from exitbench.benchmarks.replay.replay_signal import replay_signal
+from exitbench.benchmarks.replay.operating_points import PointValue
+from exitbench.benchmarks.results.operating_point import at_speed_up
+from exitbench.benchmarks.run.measure_stage import evaluate_configurations, suite_entries
+from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.scoring.score_cache import fitted
+from exitbench.benchmarks.suites.questions import Questions
+from exitbench.benchmarks.thresholds.recommend import merged_choice
 from exitbench.cache import Cache
+from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
+
+FEWEST_RESAMPLES = 2
+"""No interval is asked for, and this is as few as there can be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,11 +28,27 @@ class Calibration:
     point: PointValue
 
 
-def calibrate(cache: Cache, signal: ExitSignal, speed_up: float) -> Calibration:
+def calibrate(cache: Cache, signals: Sequence[ExitSignal], speed_up: float) -> Calibration:
     """The threshold whose exits come nearest to a layer-count ``speed_up`` on this cache.
 
-    A signal that has still to learn is fitted on the same cache first. ``point.status`` is ``unmatched``
-    where no threshold comes within 2% of what was asked.
+    Of several ``signals``, a grid, the one with the highest task score there, as ``exitbench threshold`` chooses. A
+    signal that has still to learn is fitted on the same cache; its threshold comes from out-of-fold scores.
+    ``point.status`` is ``unmatched`` where no threshold comes within 2% of what was asked.
     """
-    ready = fitted(signal, cache) if signal.needs_fit else signal
-    return Calibration(ready, matched(replay_signal(cache, ready), speed_up))
+    questions = Questions(
+        speed_ups=(speed_up,),
+        primary_speed_up=speed_up,
+        rates_speed_up=speed_up,
+        losses=(),
+        protocols=("in-sample",),
+        resamples=FEWEST_RESAMPLES,
+    )
+    scored = score_signals(cache, signals, questions)
+    (entry,) = suite_entries(scored, [range(len(signals))])
+    if not entry.usable:
+        raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
+    evaluation = evaluate_configurations(scored, entry.usable, questions)
+    merged = merged_choice(scored, entry, evaluation, "in-sample", questions)
+    point = at_speed_up(speed_up)
+    chosen = signals[entry.usable[int(merged.choices.at(point).parts[0])]]
+    return Calibration(fitted(chosen, cache) if chosen.needs_fit else chosen, merged.at(point))

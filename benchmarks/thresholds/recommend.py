@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from exitbench.benchmarks.protocols.choice import Choice, choose
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_points import ResampledPoint
-from exitbench.benchmarks.protocols.splits import describe_choice
 from exitbench.benchmarks.replay.bounds import final_layer
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up, within_loss
 from exitbench.benchmarks.results.status import Estimate
@@ -25,7 +23,7 @@ from exitbench.benchmarks.run.measure_stage import (
     Evaluation,
     SuiteEntry,
     cache_weights,
-    default_position,
+    choices_among,
     evaluate_configurations,
     suite_entries,
 )
@@ -109,12 +107,11 @@ def recommend(
     if not entry.usable:
         raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
     evaluation = evaluate_configurations(scored, entry.usable, questions)
-    merged = {name: merged_choice(scored, entry, evaluation, name) for name in questions.protocols}
+    merged = {name: merged_choice(scored, entry, evaluation, name, questions) for name in questions.protocols}
     deployed, expected = merged["in-sample"].at(point), merged[protocol].at(point)
     check_answer(deployed, expected, point)
-    chosen = signals[entry.usable[int(merged["in-sample"].choice.parts[0])]]
+    chosen = signals[entry.usable[int(merged["in-sample"].choices.at(point).parts[0])]]
     ready = fitted(chosen, cache) if chosen.needs_fit else chosen
-    names = [scored.configurations[entry.usable[int(number)]].parameters for number in merged[protocol].choice.parts]
     samples = scored.samples("test")
     measure, final = samples.measure, final_layer(samples.outcomes)
     assert final.exits is not None
@@ -125,7 +122,7 @@ def recommend(
         cache=cache.name,
         signal=ready.to_json(),
         text=ready.text,
-        chosen=describe_choice(names) if len(entry.usable) > 1 else "",
+        chosen=merged[protocol].choices.described(point)[0],
         exits_when=ready.exits_when,
         threshold=deployed.threshold,
         speed_up=interval(expected.speed_up, expected.resampled.speed_up, samples.size),
@@ -152,14 +149,12 @@ def asked_point(speed_up: float | None, max_loss: float | None) -> OperatingPoin
     return within_loss(max_loss)
 
 
-def merged_choice(scored: ScoredCache, entry: SuiteEntry, evaluation: Evaluation, protocol: str) -> MergedParts:
-    """The parts of a protocol with the configuration it chose; a single configuration needs no choice."""
-    candidates = [evaluation.results[protocol][number] for number in entry.usable]
-    parts, samples = evaluation.parts[protocol], scored.samples("test")
-    if len(candidates) == 1:
-        return MergedParts(candidates, parts, Choice.only(0, len(parts)), samples)
-    choice = choose(candidates, default_position(scored, entry.usable))
-    return MergedParts(candidates, parts, choice, samples)
+def merged_choice(
+    scored: ScoredCache, entry: SuiteEntry, evaluation: Evaluation, protocol: str, questions: Questions
+) -> MergedParts:
+    """The parts of a protocol with the configurations it chose."""
+    choices = choices_among(scored, evaluation, protocol, entry.usable, questions)
+    return MergedParts(choices, evaluation.parts[protocol], scored.samples("test"))
 
 
 def check_answer(deployed: ResampledPoint, expected: ResampledPoint, point: OperatingPoint) -> None:

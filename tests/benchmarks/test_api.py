@@ -240,6 +240,24 @@ def test_curves_keep_exact_points_and_their_exits(evaluation, path):
     assert (band.low <= band.high).all()
 
 
+def test_the_curve_of_a_grid_is_made_of_its_values_curves_and_passes_through_what_tables_read(path):
+    grid = "pcee[patience=1|2|3]"
+    evaluation = evaluate(path, [grid], protocols=["in-sample"], speed_ups=[1.5, 2.0, 3.0], resamples=10)
+    points = evaluation.curves[(evaluation.curves.signal == "pcee") & (evaluation.curves.kind == "point")]
+    exact = [replay(path, f"pcee[patience={patience}]") for patience in (1, 2, 3)]
+    read_off = {pair for curve in exact for pair in zip(curve.relative_cost, curve.score("f1"), strict=True)}
+    assert set(zip(points.cost, points.score, strict=True)) <= read_off
+    assert points.threshold.isna().all()
+    rows = evaluation.results[
+        (evaluation.results.parameters == "patience=1|2|3") & (evaluation.results.decisions == "")
+    ]
+    for speed_up in (1.5, 2.0, 3.0):
+        here = rows[rows["operating_point"] == f"speed_up={speed_up:g}"].set_index("measure").value
+        assert ((points.speed_up == here["speed_up"]) & (points.score == here["f1"])).any()
+    chosen = rows[rows.measure == "speed_up"].set_index("operating_point").chosen
+    assert len(set(chosen)) > 1
+
+
 def test_random_exits_are_among_the_curves_as_in_a_run(evaluation):
     for protocol in ("in-sample", "cross-fit"):
         random_exits = evaluation.curves[

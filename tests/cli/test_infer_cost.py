@@ -84,6 +84,26 @@ def test_a_wanted_speed_up_is_read_off_the_cache_and_kept_live(
     assert [path.name for path in tmp_path.iterdir()] == ["answers.jsonl"]
 
 
+def test_a_grid_is_chosen_from_as_threshold_chooses(
+    infer: list[object], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from exitbench.benchmarks.replay.operating_points import matched
+    from exitbench.benchmarks.replay.replay_signal import replay_signal
+    from exitbench.cache import Cache
+    from exitbench.signals import load_registry
+
+    grid = load_registry().expand("pcee[patience=1|2|3]")
+    points = [matched(replay_signal(Cache(folder / "cache"), signal), 2.0) for signal in grid]
+    scores = [point.score("accuracy") if point.status == "ok" else -1.0 for point in points]
+    best = 1 if scores[1] == max(scores) else scores.index(max(scores))  # patience=2 is the default
+    words = ["--signal", "pcee[patience=1|2|3]", "--calibrate", folder / "cache", "--speed-up", 2]
+    assert run(*infer, *words, folder / "data" / "dev.tsv") == 0
+    chosen = f"chosen: {grid[best].text}; threshold {points[best].threshold!r}: {points[best].speed_up:.2f}x"
+    assert chosen in capsys.readouterr().err
+    assert run(*infer, *words[:2], "--threshold", 0.5, folder / "data" / "dev.tsv") == 2
+    assert "expected one signal, found a grid of 3" in capsys.readouterr().err
+
+
 def test_a_signal_that_learns_takes_what_it_learned_from_the_cache_or_from_a_file(
     infer: list[object], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,7 +35,13 @@ def command(
         Path, typer.Argument(help="Texts: .txt (one a line), .csv, .tsv, .jsonl; `-` reads standard input.")
     ],
     model: Annotated[Path, typer.Option(help="A folder made by `exitbench train`.", show_default=False)],
-    signal: Annotated[str | None, typer.Option(help="One signal, such as 'cap[alpha=1]'.", show_default=False)] = None,
+    signal: Annotated[
+        str | None,
+        typer.Option(
+            help="One signal, such as 'cap[alpha=1]'; with --speed-up also a grid, 'cap[alpha=0.1|1]'.",
+            show_default=False,
+        ),
+    ] = None,
     signal_file: Annotated[
         Path | None,
         typer.Option(help="A signal as JSON, or what `exitbench threshold --json` prints.", show_default=False),
@@ -88,7 +94,7 @@ def command(
         raise InputError(f"expected --format csv or jsonl, found {output_format!r}")
     _refuse_thresholds(threshold, speed_up, calibrate)
     _refuse_paths(file, model, out, force=force)
-    chosen, stored_threshold = _chosen_signal(signal, signal_file, signals_dir or [])
+    grid, stored_threshold = _named_signals(signal, signal_file, signals_dir or [], several=speed_up is not None)
     if speed_up is None and threshold is None:
         threshold = stored_threshold
         if threshold is None:
@@ -101,8 +107,9 @@ def command(
 
     network = MultiExitModel.from_pretrained(model)
     source = text_source(file, task=network.config.task, kind=input_format, text=text, text_pair=text_pair)
+    chosen = grid[0]
     if calibrate is not None:
-        chosen, threshold = _calibrated(network, chosen, calibrate, threshold, speed_up)
+        chosen, threshold = _calibrated(network, grid, calibrate, threshold, speed_up)
     assert threshold is not None
     network.to(processes(device).device)
     classifier = EarlyExitClassifier(network, chosen, threshold, precision=precision)
@@ -139,8 +146,13 @@ def _refuse_paths(file: Path, model: Path, out: Path | None, *, force: bool) -> 
         raise InputError(f"expected a model folder at {model}, found no such folder")
 
 
-def _chosen_signal(text: str | None, file: Path | None, directories: list[Path]) -> tuple[ExitSignal, float | None]:
-    """The signal named on the command line, or the one in a JSON file, with the threshold if the file has one."""
+def _named_signals(
+    text: str | None, file: Path | None, directories: list[Path], *, several: bool
+) -> tuple[list[ExitSignal], float | None]:
+    """The signal named on the command line, or the one in a JSON file, with the threshold if the file has one.
+
+    A grid gives ``several``, where something is there to choose by.
+    """
     from exitbench.cli.signal_file import read_signal
     from exitbench.cli.signals_option import load
     from exitbench.errors import InputError
@@ -149,15 +161,16 @@ def _chosen_signal(text: str | None, file: Path | None, directories: list[Path])
         raise InputError(f"expected either --signal or --signal-file, found {'neither' if text is None else 'both'}")
     registry = load(directories)
     if file is not None:
-        return read_signal(file, registry)
+        stored, threshold = read_signal(file, registry)
+        return [stored], threshold
     assert text is not None
-    return registry.make(text), None
+    return (registry.expand(text) if several else [registry.make(text)]), None
 
 
 def _calibrated(
-    network: MultiExitModel, signal: ExitSignal, path: Path, threshold: float | None, speed_up: float | None
+    network: MultiExitModel, grid: list[ExitSignal], path: Path, threshold: float | None, speed_up: float | None
 ) -> tuple[ExitSignal, float]:
-    """The signal, fitted on the cache if it learns, and its threshold, read off the cache unless given."""
+    """The signal chosen on the cache, fitted there if it learns, and its threshold, read off the cache unless given."""
     from exitbench.benchmarks.scoring.score_cache import fitted
     from exitbench.benchmarks.thresholds.calibrate import calibrate
     from exitbench.cache import Cache
@@ -168,14 +181,15 @@ def _calibrated(
     require_same_model(network, cache)
     if speed_up is None:
         assert threshold is not None
-        return (fitted(signal, cache) if signal.needs_fit else signal), threshold
-    calibration = calibrate(cache, signal, speed_up)
+        return (fitted(grid[0], cache) if grid[0].needs_fit else grid[0]), threshold
+    calibration = calibrate(cache, grid, speed_up)
     point = calibration.point
     if point.status != "ok" and point.randomised is None:
         raise InputError(f"no threshold gives speed-up {speed_up:g} on {cache.name}: {point.reason}")
     reason = "" if point.status == "ok" else f"; {point.reason}"
+    chosen = f"chosen: {calibration.signal.text}; " if len(grid) > 1 else ""
     echo(
-        f"threshold {point.threshold!r}: {point.speed_up:.2f}x fewer layers on the {cache.rows} samples of "
+        f"{chosen}threshold {point.threshold!r}: {point.speed_up:.2f}x fewer layers on the {cache.rows} samples of "
         f"{cache.name}{reason}",
         err=True,
     )
