@@ -118,9 +118,9 @@ def test_the_documented_names_and_the_users_packages_go_together(programs: Path,
 
 
 def test_a_signal_of_the_users_own_passes_its_test(programs: Path, project: Path) -> None:
-    run(programs / "exitbench", "new-signal", "margin", "--dir", "signals", cwd=project)
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "signals/test_margin.py"]
+    run(programs / "exitbench", "new-signal", "own-lead", "--dir", "signals", cwd=project)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "signals/test_own_lead.py"]
     done = subprocess.run([programs / "python", *words], cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
-    assert "margin" in run(programs / "exitbench", "list", "signals", "--signals-dir", "signals", cwd=project)
+    assert "own-lead" in run(programs / "exitbench", "list", "signals", "--signals-dir", "signals", cwd=project)

@@ -87,10 +87,12 @@ def read_layer(cache: Cache, index: int, rows: slice, inputs: frozenset[Input]) 
 
 
 def check_inputs(cache: Cache, signal: ExitSignal) -> None:
-    """Raise InputError naming signal and cache when the cache lacks a declared input."""
+    """Raise InputError naming signal and cache when the cache lacks a declared input, or has the wrong pooler."""
     held = {"features": cache.has_features, "head": cache.has_heads, "offset_norm": cache.has_offset_norms}
     words = {"features": "features", "head": "heads", "offset_norm": "offset norms"}
     missing = [words[item] for item in sorted(signal.inputs) if not held.get(item, True)]
     missing += [f"the output {name!r}" for name in output_names(signal.inputs)]
     if missing:
         raise InputError(f"signal {signal.text} reads {' and '.join(missing)}, which cache {cache.name} does not hold")
+    if unsuited := signal.unsuited(cache.manifest.model.pooler):
+        raise InputError(f"cache {cache.name}: {unsuited}")

@@ -70,6 +70,8 @@ class EarlyExitClassifier:
 
     def __init__(self, model: MultiExitModel, signal: ExitSignal, threshold: float, *, precision: str = "auto") -> None:
         require_exits(signal, threshold, model.depth)
+        if unsuited := signal.unsuited(model.config.pooler):
+            raise InputError(unsuited)
         self.model = model.eval()
         self.signal = signal
         self.threshold = float(threshold)

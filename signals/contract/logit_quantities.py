@@ -105,6 +105,19 @@ class LogitQuantities:
         return self.once(("logits", "probabilities"), lambda: torch.exp(self.log_probabilities))
 
     @property
+    def log_complements(self) -> Tensor:
+        """The logarithm of ``1 - p`` of each class in float64, [samples, classes], precise also where p is almost 1."""
+        return self.once(("logits", "log complements"), self._log_complements)
+
+    def _log_complements(self) -> Tensor:
+        logs = self.log_probabilities
+        if logs.shape[1] == 2:
+            return logs.flip(dims=(1,))
+        best = self.prediction[:, None]
+        others = torch.logsumexp(logs.scatter(1, best, -torch.inf), dim=1, keepdim=True)
+        return torch.log1p(-self.probabilities.scatter(1, best, 0.0)).scatter(1, best, others)
+
+    @property
     def entropy(self) -> Tensor:
         """Entropy of the softmax in nats, [samples] float64."""
         return self.once(("logits", "entropy"), lambda: -(self.probabilities * self.log_probabilities).sum(dim=1))

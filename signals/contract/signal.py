@@ -65,6 +65,7 @@ class ExitSignal:
 
     A subclass is a ``@dataclass(frozen=True)`` too. It sets the class variables, writes its
     parameters as fields made by :func:`parameter`, and overrides :meth:`score` or :meth:`step`.
+    ``poolers`` lists those (``none``, ``shared``, ``per-layer``) it has a meaning under; empty where all are fine.
     ``exceptions`` maps the name of a conformance check that the signal breaks on purpose to the reason.
     """
 
@@ -74,6 +75,7 @@ class ExitSignal:
     exits_when: ClassVar[Direction]
     inputs: ClassVar[frozenset[Input]]
     thresholds: ClassVar[Continuous | Integers] = Continuous()
+    poolers: ClassVar[frozenset[str]] = frozenset()
     exceptions: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
@@ -97,6 +99,16 @@ class ExitSignal:
         A signal that always is may write ``shift_invariant = True``; one that depends on a parameter, a property.
         """
         return False
+
+    def unsuited(self, pooler: str | None) -> str:
+        """Why it has no meaning in a network that reads its layers through this pooler; empty where it has one."""
+        if not self.poolers or pooler in self.poolers:
+            return ""
+        held = "does not say what pooler it has" if pooler is None else f"has the pooler {pooler!r}"
+        return (
+            f"signal {self.text} compares layers, so they must be read through one pooler or none "
+            f"({' or '.join(sorted(self.poolers))}), and this network {held}"
+        )
 
     @property
     def first_exit_layer(self) -> int:

@@ -28,7 +28,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return synthetic_cache(tmp_path_factory.mktemp("caches") / "small", rows=40, layers=5, classes=3, width=8)
 
 
-@pytest.mark.parametrize("name", ["margin", "my-own-margin", "layer", "none", "x2"])
+@pytest.mark.parametrize("name", ["lead", "my-own-margin", "layer", "none", "x2"])
 def test_a_new_signal_passes_every_check_as_generated(tmp_path: Path, name: str) -> None:
     assert run("new-signal", name, "--dir", str(tmp_path / "mine")) == 0
     (signal,) = signals_in(tmp_path / "mine" / f"{name.replace('-', '_')}.py")
@@ -64,11 +64,11 @@ def test_the_generated_files_pass_mypy(tmp_path: Path) -> None:
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "test_margin.py").write_text("precious")
-    assert run("new-signal", "margin", "--dir", str(tmp_path)) == 2
-    assert "test_margin.py exists already and is not overwritten" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["test_margin.py"]
-    assert (tmp_path / "test_margin.py").read_text() == "precious"
+    (tmp_path / "test_lead.py").write_text("precious")
+    assert run("new-signal", "lead", "--dir", str(tmp_path)) == 2
+    assert "test_lead.py exists already and is not overwritten" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["test_lead.py"]
+    assert (tmp_path / "test_lead.py").read_text() == "precious"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_name_that_cannot_be_is_refused(
 
 def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine").write_text("")
-    assert run("new-signal", "margin", "--dir", str(tmp_path / "mine")) == 2
+    assert run("new-signal", "lead", "--dir", str(tmp_path / "mine")) == 2
     assert "expected a folder, found a file" in capsys.readouterr().err
 
 
@@ -116,8 +116,8 @@ def test_one_setting_and_a_grid_of_settings_can_be_tested(capsys: pytest.Capture
 
 
 def broken_signal(folder: Path) -> Path:
-    run("new-signal", "margin", "--dir", str(folder))
-    path = folder / "margin.py"
+    run("new-signal", "lead", "--dir", str(folder))
+    path = folder / "lead.py"
     path.write_text(path.read_text().replace('Direction] = ">="', 'Direction] = "<"'))
     return path
 
@@ -127,15 +127,15 @@ def test_a_failure_ends_with_1_and_says_what_failed(tmp_path: Path, capsys: pyte
     assert run("test-signal", str(path)) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "16 passed, 0 declared exceptions, 1 failed" in shown
-    assert "direction agrees with accuracy fail margin: AUROC" in shown
+    assert "direction agrees with accuracy fail lead: AUROC" in shown
 
 
 def test_a_signal_of_a_folder_is_tested_by_name_and_broken_neighbours_are_mentioned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("new-signal", "margin", "--dir", str(tmp_path))
+    run("new-signal", "lead", "--dir", str(tmp_path))
     (tmp_path / "other.py").write_text("1 / 0\n")
-    assert run("test-signal", "margin", "--signals-dir", str(tmp_path)) == 0
+    assert run("test-signal", "lead", "--signals-dir", str(tmp_path)) == 0
     assert f"warning: {tmp_path / 'other.py'}: ZeroDivisionError" in capsys.readouterr().err
 
 
@@ -251,17 +251,17 @@ def test_an_interrupted_write_leaves_neither_a_file_nor_a_part_of_one(
 def test_a_run_imports_a_signal_of_ones_own_once(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three stages of a run ask for the registry; with one job they share a process."""
     monkeypatch.chdir(tmp_path)
-    run("new-signal", "margin", "--dir", "mine")
-    signal = Path("mine/margin.py")
+    run("new-signal", "lead", "--dir", "mine")
+    signal = Path("mine/lead.py")
     signal.write_text(signal.read_text() + "\nopen('imports.txt', 'a').write('once ')\n")
     quick = ["--protocol", "in-sample", "--resamples", "2", "--jobs", "1"]
-    assert run("run", str(cache), "--signals", "margin", "--signals-dir", "mine", *quick, "--out", "out") == 0
+    assert run("run", str(cache), "--signals", "lead", "--signals-dir", "mine", *quick, "--out", "out") == 0
     assert Path("imports.txt").read_text() == "once "
 
 
 def test_a_signal_of_ones_own_scores_a_cache(cache: Path, tmp_path: Path) -> None:
-    run("new-signal", "margin", "--dir", str(tmp_path))
+    run("new-signal", "lead", "--dir", str(tmp_path))
     out = tmp_path / "scores.npz"
-    assert run("score", str(cache), "--signal", "margin", "--signals-dir", str(tmp_path), "--out", str(out)) == 0
+    assert run("score", str(cache), "--signal", "lead", "--signals-dir", str(tmp_path), "--out", str(out)) == 0
     logits = np.sort(Cache(cache).logits(1).numpy().astype(np.float64), axis=1)
     np.testing.assert_array_equal(np.load(out)["scores"][0], logits[:, -1] - logits[:, -2])

@@ -44,6 +44,13 @@ SIGNALS = [
     "cap",
     "cap[alpha=10,center=true]",
     "random",
+    "margin",
+    "margin[probabilities=true]",
+    "max-logit",
+    "gini",
+    "gen",
+    "beem",
+    "beem[weights=accuracy]",
 ]
 ROWS = 48
 
@@ -84,12 +91,14 @@ class Collected:
         return np.asarray(np.min(margins, axis=0) > NOISE)
 
 
-def collected(folder: Path, family: str = "bert", classes: int = 2, **config: Any) -> Collected:
+def collected(
+    folder: Path, family: str = "bert", classes: int = 2, *, features: str = "none", **config: Any
+) -> Collected:
     model = model_of(folder, family, classes, **config)
     labels = np.random.default_rng(1).integers(0, classes, ROWS).tolist()
     tokens = tokenize(Examples(texts(), None, labels, model.config.classes), model.tokenizer, model.config.max_length)
     task = Task("reviews", model.config.classes)
-    collect(model, tokens, task, "dev", folder / "cache", features="none", batch_size=16, device="cpu")
+    collect(model, tokens, task, "dev", folder / "cache", features=features, batch_size=16, device="cpu")
     return Collected(model, tokens, Cache(folder / "cache"))
 
 
@@ -287,6 +296,22 @@ def test_a_signal_that_cannot_run_is_refused_at_once(
 ) -> None:
     with pytest.raises(InputError, match=message):
         EarlyExitClassifier(source.model, REGISTRY.make(text), threshold)
+
+
+def test_a_signal_without_a_meaning_in_this_network_is_refused_at_once(source: Collected) -> None:
+    with pytest.raises(InputError, match=r"one pooler or none \(none or shared\), .* 'per-layer'"):
+        EarlyExitClassifier(source.model, REGISTRY.make("saturation"), 0.9)
+
+
+def test_saturation_exits_live_as_in_the_replay_where_one_pooler_serves_all_layers(tmp_path: Path) -> None:
+    source = collected(tmp_path, features="float32", pooler="shared")
+    signal = REGISTRY.make("saturation")
+    scores = score(source.cache, signal)
+    for threshold in gaps(scores, signal, source.cache.layers):
+        exits = literal_exits(scores, signal, threshold)
+        for batch_size in (1, 32):
+            live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
+            assert [answer.exit_layer for answer in live] == exits
 
 
 def test_texts_and_second_texts_must_pair_up(source: Collected) -> None:

@@ -32,7 +32,7 @@ def command(
 
     `exitbench test-signal cap`
 
-    `exitbench test-signal my-signals/margin.py`
+    `exitbench test-signal my-signals/my_margin.py`
 
     `exitbench test-signal margin --signals-dir my-signals`
     """

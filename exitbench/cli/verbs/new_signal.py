@@ -18,9 +18,9 @@ def command(
 
     **Examples**
 
-    `exitbench new-signal margin`
+    `exitbench new-signal my-margin`
 
-    `exitbench new-signal my-margin --dir my-signals`
+    `exitbench new-signal steady-margin --dir my-signals`
     """
     from datetime import UTC, datetime
 
