@@ -27,7 +27,15 @@ AVERAGE = "average"
 """The task of rows that average over the tasks of one model."""
 
 SIGNIFICANCE = 0.05
-"""A difference is claimed below this adjusted p-value."""
+"""A difference is claimed up to this adjusted p-value."""
 
 NORMAL_QUANTILE = 1.959963984540054
 """Standard errors from a value to the end of its 95% interval: the 97.5% quantile of the normal distribution."""
+
+
+def is_claimed(p_adjusted: float) -> bool:
+    """Whether a difference with this adjusted p-value is claimed: marks, tables, verdict and findings all ask here.
+
+    At exactly 5% it is, as in Holm's procedure; without a test (NaN) it is not.
+    """
+    return p_adjusted <= SIGNIFICANCE

@@ -135,11 +135,13 @@ def band_rows(columns: Mapping[str, Any], merged: MergedParts, measure: Measure,
     # Both give the same; the one that looks for NaN goes row by row.
     quantile = np.nanquantile if np.isnan(scores).any() else np.quantile
     low, high = quantile(scores, [0.025, 0.975], axis=1)
+    score = tally.score(measure)[kept]
+    low, high = np.minimum(low, score), np.maximum(high, score)
     values = {
         **columns,
         "cost": tally.relative_cost[kept][::-1],
         "speed_up": tally.speed_up[kept][::-1],
-        "score": tally.score(measure)[kept][::-1],
+        "score": score[::-1],
     }
     count = int(kept.sum())
     band = columns_table("curves", {**values, "kind": "band", "low": low[::-1], "high": high[::-1]}, count)

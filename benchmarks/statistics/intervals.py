@@ -1,8 +1,13 @@
 """Percentile bootstrap intervals, paired bootstrap tests, and choices repeated in every resample.
 
-Intervals are percentiles of the resampled values. A paired difference is tested with its bootstrap standard error and
-the normal law: counting resamples beyond zero cannot tell p-values below 1/B apart, which Holm's factors need, and
-the values here are means over hundreds of samples, where the normal law holds.
+The interval of a value is made of percentiles of its resamples, and reaches to the value itself where all but a few
+resamples lie on one side of it.
+
+The interval and the p-value of a paired difference come from one construction, so they cannot contradict each other.
+There are two accounts of the error: the normal law with the bootstrap standard error, and the percentiles. The normal
+law is needed because counting resamples beyond zero cannot tell p-values below 1/B apart, which Holm's factors need;
+the percentiles are needed because the resampled choice of a grid may jump, and then the resamples have two humps. The
+interval holds both intervals; the p-value is the normal one, unless the percentiles reach zero: then the larger one.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from exitbench.benchmarks.results.status import Difference, Estimate
 from exitbench.benchmarks.statistics.delong import NAN, two_sided
@@ -29,7 +35,7 @@ def interval(value: float, resampled: ArrayLike, n: int, level: float = 0.95) ->
         return Estimate(value, NAN, NAN, NAN, n, "unreliable", "no resample has this value")
     low, high = percentile_interval(defined, level)
     std_err = float(defined.std(ddof=1)) if np.ptp(defined) > 0 else 0.0
-    estimate = Estimate(float(value), float(low), float(high), std_err, n)
+    estimate = _estimate(float(value), float(low), float(high), std_err, n)
     if std_err == 0.0:
         return _unreliable(estimate, "all resamples agree, so the standard error is 0")
     missing = len(draws) - len(defined)
@@ -50,7 +56,7 @@ def intervals(values: Sequence[float], resampled: NDArray[np.float64], n: int, l
     estimates = []
     for row, value in enumerate(values):
         if whole[row] and std_err[row] > 0:
-            estimates.append(Estimate(float(value), float(low[row]), float(high[row]), float(std_err[row]), n))
+            estimates.append(_estimate(float(value), float(low[row]), float(high[row]), float(std_err[row]), n))
         else:
             estimates.append(interval(value, resampled[row], n, level))
     return estimates
@@ -88,25 +94,30 @@ def percentile_interval(values: NDArray[np.float64], level: float) -> tuple[NDAr
     return low, high
 
 
+def _estimate(value: float, low: float, high: float, std_err: float, n: int) -> Estimate:
+    """With the percentiles widened to hold the value: a loss of 0.50 whose resamples all keep within 0.49, say."""
+    return Estimate(value, min(low, value), max(high, value), std_err, n)
+
+
 def _unreliable(estimate: Estimate, reason: str) -> Estimate:
     return Estimate(estimate.value, estimate.low, estimate.high, estimate.std_err, estimate.n, "unreliable", reason)
 
 
 def difference(a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLike, level: float = 0.95) -> Difference:
-    """The paired difference ``a`` minus ``b``, resample by resample, with a two-sided p-value."""
+    """The paired difference ``a`` minus ``b``, resample by resample, with its interval and two-sided p-value."""
     if np.isnan(a) or np.isnan(b):
         return Difference(NAN, NAN, NAN, NAN, NAN, "undefined", "one of the values does not exist on these samples")
     paired = np.asarray(resampled_a, dtype=np.float64) - np.asarray(resampled_b, dtype=np.float64)
     paired = paired[~np.isnan(paired)]
     if len(paired) < 2:
         return Difference(a - b, NAN, NAN, NAN, NAN, "undefined", "no resample has both values")
-    std_err = float(paired.std(ddof=1)) if np.ptp(paired) > 0 else 0.0
-    p_value = float(two_sided(np.array(a - b), np.array(std_err)))
+    low, high, std_err, p_value = (
+        float(number[0]) for number in tested_differences(np.array([a - b]), paired[None], level)
+    )
     if np.isnan(p_value):
         reason = "the difference has no variance but is not zero"
         return Difference(a - b, NAN, NAN, std_err, NAN, "undefined", reason)
-    low, high = percentile_interval(paired, level)
-    return Difference(a - b, float(low), float(high), std_err, p_value)
+    return Difference(a - b, low, high, std_err, p_value)
 
 
 def differences(
@@ -120,8 +131,7 @@ def differences(
         return []
     first, second = np.array(pairs).T
     paired, value = resampled[first] - resampled[second], values[first] - values[second]
-    low, high, std_err = percentiles_and_std_err(paired, level)
-    p_value = two_sided(value, std_err)
+    low, high, std_err, p_value = tested_differences(value, paired, level)
     plain = ~np.isnan(paired).any(axis=1) & ~np.isnan(p_value) & (paired.shape[1] > 1)
     return [
         Difference(float(value[row]), float(low[row]), float(high[row]), float(std_err[row]), float(p_value[row]))
@@ -129,6 +139,31 @@ def differences(
         else difference(float(values[a]), float(values[b]), resampled[a], resampled[b], level)
         for row, (a, b) in enumerate(pairs)
     ]
+
+
+def tested_differences(
+    value: NDArray[np.float64], paired: NDArray[np.float64], level: float = 0.95
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Low, high, standard error and p-value of differences [pairs] with their resamples [pairs, resamples].
+
+    The interval leaves out zero exactly where the p-value is at most ``1 - level``. Meaningless in a row with a NaN.
+    """
+    low, high, std_err = percentiles_and_std_err(paired, level)
+    p_value = two_sided(value, std_err)
+    doubtful = np.flatnonzero(np.where(value > 0, low <= 0, high >= 0) & (std_err > 0))
+    p_value[doubtful] = np.maximum(p_value[doubtful], beyond_zero(value[doubtful], paired[doubtful]))
+    reach = ndtri(0.5 + level / 2) * std_err
+    return np.minimum(low, value - reach), np.maximum(high, value + reach), std_err, p_value
+
+
+def beyond_zero(value: NDArray[np.float64], paired: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two-sided bootstrap p-values of differences [pairs]: twice the share of resamples without the value's sign.
+
+    The sample itself counts as such a resample, so that where an end of the percentiles lies beyond zero the p-value is
+    above one minus their level, for any number of resamples. ``paired`` is [pairs, resamples].
+    """
+    beyond = np.where(value[:, None] > 0, paired <= 0, paired >= 0).sum(axis=1)
+    return np.asarray(np.minimum(2.0 * (beyond + 1) / (paired.shape[1] + 1), 1.0))
 
 
 def choose_resampled(scores: ArrayLike, default: int) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
+from exitbench.benchmarks.results.vocabulary import is_claimed
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -65,5 +65,6 @@ def column_marks(
     best = part & (certain == certain[first])
     tied = best.copy()
     for other in np.flatnonzero(part & ~best):
-        tied[other] = adjusted[min(first, int(other)), max(first, int(other))] > SIGNIFICANCE
+        p_value = adjusted[min(first, int(other)), max(first, int(other))]
+        tied[other] = not (np.isnan(p_value) or is_claimed(p_value))
     return ColumnMarks(best, tied, adjusted)

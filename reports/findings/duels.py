@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
-from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
+from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, is_claimed
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
 from exitbench.reports.run_data.provenance import Name, Pair, task_with_model
 from exitbench.reports.tables.cells import pair_cell
@@ -61,7 +61,7 @@ class Duel:
         """Whether the subject is better or worse by more than chance explains, adjusted for many comparisons."""
         if self.pair is None or math.isnan(self.pair["p_adjusted"]):
             return "not compared"
-        if self.pair["p_adjusted"] >= SIGNIFICANCE:
+        if not is_claimed(self.pair["p_adjusted"]):
             return "not distinguishable"
         gain = -self.difference if self.question[-1] in LOWER_IS_BETTER else self.difference
         return "better" if gain > 0 else "worse"

@@ -60,7 +60,7 @@ GLOSSARY = {
     ),
     "wins": Term(
         "Wins",
-        "Number of comparisons in which the row is better : worse than the column with an adjusted p-value below 0.05.",
+        "Number of comparisons in which the row is better : worse than the column, with an adjusted p of at most 0.05.",
     ),
     "cost": Term("Cost", "Floating point operations or parameters by the convention the column names."),
     "published": Term("Published", "A figure copied from the paper: other hardware, backbone and evaluation server."),

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from exitbench.benchmarks.results.schema import Row
-from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
+from exitbench.benchmarks.results.vocabulary import is_claimed
 from exitbench.reports.run_data.numbers import Number, fixed, number, p_text
 from exitbench.reports.run_data.provenance import Pair
 from exitbench.reports.run_data.published import WHAT, PublishedFigure
@@ -125,7 +125,7 @@ def pair_cell(pair: Pair, key: tuple[Any, ...], sign: int) -> Cell:
     )
     p = f"p {two.text}" if two.text.startswith("<") else f"p={two.text}"
     numbers = (shown_difference, two) if not math.isnan(adjusted) else (shown_difference,)
-    won = adjusted < SIGNIFICANCE and sign * difference > 0
+    won = is_claimed(adjusted) and sign * difference > 0
     notes = (f"unadjusted p {p_text(float(pair['p_value']))}", f"{int(pair['n'])} samples")
     reason = "" if pair["status"] == "ok" else pair["reason"]
     return Cell(f"{signed} ({p})", numbers, best=won, status=pair["status"], reason=reason, notes=notes)

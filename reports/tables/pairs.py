@@ -6,7 +6,7 @@ from typing import Any
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import PAIR_KEY
-from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE
+from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE, is_claimed
 from exitbench.reports.run_data.finished_run import FinishedRun, Group
 from exitbench.reports.run_data.names import slug, table_name
 from exitbench.reports.run_data.provenance import Name, Pair
@@ -81,7 +81,7 @@ def wins_of(run: FinishedRun, group: Group, protocol: str) -> list[Table]:
             rows=tuple(rows),
             notes=(
                 f"Better : worse, counted over {len(questions)} {counted} where the Holm-adjusted p-value "
-                f"is below {SIGNIFICANCE}; the rest cannot be told apart. Protocol: {protocol}.",
+                f"is at most {SIGNIFICANCE}; the rest cannot be told apart. Protocol: {protocol}.",
                 "Bold: some wins and no loss.",
             ),
             protocol=protocol,
@@ -108,7 +108,7 @@ def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
     for pair in pairs:
         as_first = (pair["signal_a"], pair["parameters_a"]) == first
         sign = (1 if as_first else -1) * (-1 if pair["measure"] in LOWER_IS_BETTER else 1)
-        if pair["p_adjusted"] < SIGNIFICANCE:
+        if is_claimed(pair["p_adjusted"]):
             better += sign * pair["difference"] > 0
             worse += sign * pair["difference"] < 0
     if not pairs:
@@ -166,7 +166,7 @@ def difference_table(
         notes=(
             "Row less column in points, with the p-value adjusted by Holm's method over all pairs. "
             f"Protocol: {protocol}.",
-            f"Bold: better with an adjusted p-value below {SIGNIFICANCE}.",
+            f"Bold: better with an adjusted p-value of at most {SIGNIFICANCE}.",
         ),
         protocol=protocol,
         model=group.model,

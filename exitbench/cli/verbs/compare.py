@@ -112,16 +112,16 @@ def both(first: str, second: str) -> str:
 
 def conclusion(comparison: Comparison) -> str:
     """One sentence on what was found."""
-    from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
+    from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE, is_claimed
 
     if comparison.identical:
         return (
             f"no difference: {len(comparison.paired)} operating points and {comparison.same} other numbers are the same"
         )
-    claimed = sum(pair.p_right_adjusted < SIGNIFICANCE for pair in comparison.paired)
+    claimed = sum(is_claimed(pair.p_right_adjusted) for pair in comparison.paired)
     differing = sum(pair.differs for pair in comparison.paired)
     return (
         f"{differing} of {len(comparison.paired)} operating points differ, {claimed} of them in how many answers are "
-        f"right (adjusted p below {SIGNIFICANCE}); {len(comparison.moved)} other numbers moved, "
+        f"right (adjusted p of at most {SIGNIFICANCE}); {len(comparison.moved)} other numbers moved, "
         f"{comparison.same} are the same"
     )

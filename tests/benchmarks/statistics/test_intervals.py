@@ -3,6 +3,9 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from scipy import stats
 
 from exitbench.benchmarks.statistics.intervals import (
@@ -63,14 +66,45 @@ def test_missing_resamples_are_left_out_and_many_of_them_are_reported():
 
 def test_a_paired_difference_is_tested_by_its_bootstrap_error():
     rng = np.random.default_rng(0)
-    shared = rng.normal(size=1000)
-    a, b = shared + rng.normal(0, 0.1, 1000), shared + rng.normal(0, 0.1, 1000)
+    shared = rng.normal(80, 1, 1000)
+    a, b = shared + rng.normal(0.3, 0.1, 1000), shared + rng.normal(0, 0.1, 1000)
     tested = difference(80.3, 80.0, a, b)
     std_err = np.std(a - b, ddof=1)
     assert tested.std_err == pytest.approx(std_err)
     assert tested.p_value == pytest.approx(2 * stats.norm.sf(0.3 / std_err))
-    assert tested.low == pytest.approx(np.percentile(a - b, 2.5))
     assert difference(80.0, 80.3, b, a).p_value == pytest.approx(tested.p_value)
+    normal, percentile = stats.norm.interval(0.95, 0.3, std_err), np.percentile(a - b, [2.5, 97.5])
+    assert tested.low == pytest.approx(min(normal[0], percentile[0]))
+    assert tested.high == pytest.approx(max(normal[1], percentile[1]))
+
+
+def test_an_interval_reaches_to_its_value_where_the_resamples_lie_on_one_side():
+    drawn = np.random.default_rng(0).uniform(0.1, 0.49, 1000)
+    for estimate in (interval(0.5, drawn, 300), intervals([0.5], drawn[None], 300)[0]):
+        assert estimate.low == pytest.approx(np.percentile(drawn, 2.5))
+        assert estimate.high == 0.5
+    assert interval(0.05, drawn, 300).low == 0.05
+
+
+def test_a_second_hump_beyond_zero_takes_the_claim_back():
+    """One resample in ten chooses another value of a grid, which turns the sign; the normal law alone would claim."""
+    paired = np.concatenate([np.full(900, -6.9), np.full(100, 2.7)]) + np.random.default_rng(0).normal(0, 0.3, 1000)
+    assert 2 * stats.norm.sf(6.9 / np.std(paired, ddof=1)) < 0.05
+    tested = difference(60.0, 66.9, paired, np.zeros(1000))
+    assert tested.p_value == pytest.approx(2 * (100 + 1) / 1001)
+    assert tested.low < 0 < tested.high
+
+
+@given(
+    resampled=arrays.arrays(float, st.integers(2, 80), elements=st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0, 9.0])),
+    value=st.sampled_from([-3.0, -1.0, 0.0, 1.0, 2.0, 5.0, 9.0]),
+)
+@settings(max_examples=300, deadline=None)
+def test_p_value_and_interval_never_contradict_each_other_whatever_the_resamples(resampled, value):
+    tested = difference(value, 0.0, resampled, np.zeros(len(resampled)))
+    if tested.status == "ok":
+        assert (tested.p_value <= 0.05) == (tested.low > 0 or tested.high < 0)
+        assert tested.low <= value <= tested.high
 
 
 def test_a_difference_without_variance_is_p_one_if_equal_else_undefined():

@@ -67,7 +67,7 @@ NEITHER = "not shown to differ from {} in any of 12 comparisons"
             "worse",
             "shown to be worse than {} in 12 of 12 comparisons, better in none",
         ),
-        (2.0, 0.05, "better on 0, worse on 0 and not distinguishable on 3 of 3", "not distinguishable", NEITHER),
+        (2.0, 0.0501, "better on 0, worse on 0 and not distinguishable on 3 of 3", "not distinguishable", NEITHER),
         (-2.0, 1.0, "better on 0, worse on 0 and not distinguishable on 3 of 3", "not distinguishable", NEITHER),
     ],
 )

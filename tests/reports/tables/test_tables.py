@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, operating_point
 from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
+from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
 from exitbench.places import PUBLISHED
-from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.findings.duels import Duel
+from exitbench.reports.run_data.finished_run import FinishedRun, RunEntry
 from exitbench.reports.run_data.numbers import Number, decimals, number
 from exitbench.reports.tables.all_tables import tables_of
+from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.pairs import pairs_between, wins_cell
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow
 from exitbench.reports.tables.task_scores import backbone_table
@@ -201,6 +204,20 @@ def test_wins_look_at_every_pair_a_few_times_however_many_signals_there_are() ->
     assert cells[names[1], names[0]].text == "0 : 1"
     assert cells[names[3], names[3]].text == "·"
     assert CountedPair.looks <= 20 * len(pairs)
+
+
+@pytest.mark.parametrize(("p_adjusted", "claimed"), [(0.05, True), (math.nextafter(0.05, 1), False), (math.nan, False)])
+def test_tables_claim_at_exactly_the_adjusted_p_value_at_which_marks_do(p_adjusted: float, claimed: bool) -> None:
+    names = {"signal_a": "a", "parameters_a": "", "signal_b": "b", "parameters_b": "", "measure": "dis"}
+    numbers = {"difference": 1.0, "low": 0.0, "high": 2.0, "p_value": p_adjusted, "p_adjusted": p_adjusted, "n": 9}
+    pair = {**names, **numbers, "status": "ok", "reason": ""}
+    assert wins_cell([pair], ("a", ""), ("b", "")).text == ("1 : 0" if claimed else "0 : 0")
+    assert pair_cell(pair, (), 1).best == claimed
+    question = ("sst2", "base", "dev", NOWHERE, 2, "", "dis")
+    duel = Duel("SST-2", "layer 2", RunEntry("b", "", "B", "b"), question, pair)
+    assert (duel.verdict == "better") == claimed
+    marks = column_marks([5.0, 4.0], {(0, 1): p_adjusted})
+    assert (not marks.tied_with_best[1]) == (claimed or math.isnan(p_adjusted))
 
 
 def test_wins_count_claimed_differences(run: FinishedRun, tables: list[Table]) -> None:
