@@ -22,7 +22,8 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.errors import InputError
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.run_entry import RunEntry
 
 NOISE = 1e-9
 """Numbers closer than this are the same: two ways of adding up the same samples."""

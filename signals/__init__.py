@@ -7,6 +7,7 @@ from torch import Tensor
 
 from exitbench.exit_rule import Direction, exits
 from exitbench.head_algebra import Head
+from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Continuous, ExitSignal, Integers, Reference
@@ -18,6 +19,7 @@ __all__ = [
     "Continuous",
     "Direction",
     "ExitSignal",
+    "Form",
     "Head",
     "Input",
     "Integers",

@@ -8,8 +8,10 @@ the classes". At ``alpha=0`` it ranks as energy, so ``e-lang`` is its ablation. 
 Reference: He, Zhang, Miao, Yi, Hao, Zhang, Wei, *Improving Prediction Certainty Estimation for Reliable Early Exiting
 via Null Space Projection*, IJCAI 2025.
 
-Where published code differs: alpha is 1.0 by default in its arguments and 0.1 in its script; no clip before NSP's
-root, so rounding can make a NaN; one pooler is shared by all layers; exits are simulated; MNLI is matched only.
+Text and code: the same formula with different weights. The text chooses alpha per task out of 0.01, 0.1, 1 and 10; the
+code's arguments default to ``alpha=1``, as here, and its script sets ``alpha=0.1``. Not of the score: no clip before
+NSP's root (see :mod:`exitbench.signals.nsp`); one pooler is shared by all layers; exits are simulated; MNLI is matched
+only.
 
 Precision: order is kept everywhere; near 1, where float64 steps by 1.1e-16, scores tie when their energies, near +30,
 are closer than about 1e-3. Negative energies, those of decided samples, keep full precision down to -700.
@@ -21,6 +23,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from exitbench.exit_rule import Direction
+from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import ExitSignal, Reference
@@ -37,6 +40,12 @@ class CAP(ExitSignal):
     reference: ClassVar[Reference] = NSP.reference
     exits_when: ClassVar[Direction] = "<"
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "offset_norm", "head"})
+    forms: ClassVar[tuple[Form, ...]] = (
+        Form("text", "alpha=0.01|0.1|1|10", "the weight chosen per task"),
+        Form("code, default of its arguments", "alpha=1", "weight 1"),
+        Form("code, its script", "alpha=0.1", "weight 0.1"),
+    )
+    beyond_the_score: ClassVar[tuple[str, ...]] = NSP.beyond_the_score
 
     alpha: float = parameter(1.0, grid=(0.01, 0.1, 1.0, 10.0), at_least=0, help="weight of the null space share")
     center: bool = parameter(False, help="subtract the class mean from W, b and the logits first")

@@ -8,8 +8,9 @@ never trains and energy, unlike a softmax, sees.
 Reference: Akbari, Banitalebi-Dehkordi, Zhang, *E-LANG: Energy-Based Joint Inferencing of Super and Swift Language
 Models*, ACL 2022.
 
-Where the publication differs: it routes whole inputs between two models. Here, as in the NSP paper, the same number
-is read at every layer. It needs the raw logits, since adding a constant to them changes it.
+Text and code: the same score, so there is one form; it needs the raw logits, since adding a constant to them changes
+it. Not of the score: the publication routes whole inputs between two models. Here, as in the NSP paper, the same number
+is read at every layer.
 """
 
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ class ELang(ExitSignal):
     )
     exits_when: ClassVar[Direction] = "<"
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
+    beyond_the_score: ClassVar[tuple[str, ...]] = ("It routes whole inputs between two models.",)
 
     temperature: float = parameter(1.0, above=0, help="T in the energy")
     center: bool = parameter(False, help="subtract the class mean first")

@@ -19,8 +19,11 @@ All of it holds for a rank-deficient W: G removes the parts of b and l outside W
 Reference: He, Zhang, Miao, Yi, Hao, Zhang, Wei, *Improving Prediction Certainty Estimation for Reliable Early Exiting
 via Null Space Projection*, IJCAI 2025.
 
-Where published code differs: there is no clip before the root, so rounding can make a NaN and such a sample silently
-never exits; NSP cannot be run alone; all layers share one pooler; all layers are computed and the exits simulated.
+Text and code: the same formula, so there is one form. The code has no clip before the root: where rounding leaves
+``1 - ||P x~||^2 / ||x~||^2`` below 0 it has a NaN, and such a sample silently never exits. That is a lost score, not
+another one, and it needs a feature that lies within W's row space; on the committed caches the clip changes nothing.
+Not of the score: NSP cannot be run alone there; one pooler is shared by all layers, so that features are another
+network's; all layers are computed and the exits simulated.
 
 Precision: logits and offset norms are float32, so ``s^2`` is good to about 1e-7 (times the spread of W's singular
 values). Where s itself is near 0 the root makes that 3e-4; for s above 0.1 it is below 1e-6.
@@ -85,6 +88,11 @@ class NSP(ExitSignal):
     )
     exits_when: ClassVar[Direction] = "<"
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "offset_norm", "head"})
+    beyond_the_score: ClassVar[tuple[str, ...]] = (
+        "There is no clip before the root: rounding can give NaN, and such a sample silently never exits.",
+        "NSP alone cannot be run.",
+        "One pooler is shared by all layers; all layers are computed and the exits simulated; MNLI is matched only.",
+    )
 
     center: bool = parameter(False, help="subtract the class mean from W, b and the logits first")
 

@@ -8,8 +8,9 @@ with t a whole number in 1..M-2. Layer 1 has nothing to compare with and no scor
 Reference: Zhou, Xu, Ge, McAuley, Xu, Wei, *BERT Loses Patience: Fast and Robust Inference with Early Exit*,
 NeurIPS 2020.
 
-Its code is the same rule: the counter is 0 on layer 1, so the earliest exit is layer t + 1, and the current layer's
-answer is given. What it calls speed-up is ``1 - layers / M``, not the ratio used here.
+Text and code: the same rule, so there is one form. The counter is 0 on layer 1, so the earliest exit is layer t + 1,
+and the current layer's answer is given. Not of the score: what the code calls speed-up is ``1 - layers / M``, not the
+ratio used here.
 """
 
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class PABEE(ExitSignal):
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
     thresholds: ClassVar[Integers] = Integers(low=1, below_depth=2)
     shift_invariant = True
+    beyond_the_score: ClassVar[tuple[str, ...]] = ('Its "speed up" is 1 - layers / M.',)
 
     @property
     def first_exit_layer(self) -> int:

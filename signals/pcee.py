@@ -7,8 +7,9 @@ The window takes the layers there are, and no sample exits before layer t.
 Reference: Zhang, Zhu, Zhang, Wang, Jin, Chung, *PCEE-BERT: Accelerating BERT Inference via Patient and Confident Early
 Exiting*, Findings of NAACL 2022.
 
-Its code is the same rule: normalised entropy, no condition that the layers agree on the label, earliest exit at layer
-t. Its script sets t = 2 and thresholds k/18.
+Text and code: the same rule, so there is one form: normalised entropy, no condition that the layers agree on the label,
+earliest exit at layer t. Not of the score: the code's script sets t = 2 and thresholds k/18 and prints
+``1 - mean layer / M`` as its speed-up.
 """
 
 import math
@@ -38,6 +39,10 @@ class PCEE(ExitSignal):
     exits_when: ClassVar[Direction] = "<"
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
     shift_invariant = True
+    beyond_the_score: ClassVar[tuple[str, ...]] = (
+        "Its script sets t = 2 and thresholds k/18.",
+        "Its speed-up is 1 - mean layer / M.",
+    )
 
     patience: int = parameter(2, grid=(1, 2, 3, 4, 5, 6), at_least=1, help="how many confident layers in a row")
 

@@ -8,8 +8,9 @@ log-likelihood of layer m on the calibration samples.
 Reference: Schwartz, Stanovsky, Swayamdipta, Dodge, Smith, *The Right Tool for the Job: Matching Model and Instance
 Complexities*, ACL 2020.
 
-Where published code differs: it has four exits only, and always divides by temperatures fitted on the
-development set. Here every internal layer is an exit, and fitting is a choice.
+Text and code: both divide by temperatures fitted on the development set, ``temperature=fitted``; the NSP paper compares
+with the plain softmax score, ``temperature=none``, the default here. Not of the score: the published network has four
+exits only; here every internal layer is one.
 
 The fit: the likelihood is convex in ``1 / T``, so its minimum is where the derivative changes sign; that root is
 found in ``ln T`` between T = 0.05 and T = 100. When the calibration samples are separated perfectly the likelihood
@@ -32,6 +33,7 @@ from torch import Tensor
 
 from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
+from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import ExitSignal, Reference
@@ -53,6 +55,11 @@ class RightTool(ExitSignal):
     exits_when: ClassVar[Direction] = ">="
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
     shift_invariant = True
+    forms: ClassVar[tuple[Form, ...]] = (
+        Form("text and code", "temperature=fitted", "the largest probability after one fitted temperature per layer"),
+        Form("as a baseline of the NSP paper", "temperature=none", "the largest probability as the head gives it"),
+    )
+    beyond_the_score: ClassVar[tuple[str, ...]] = ("The published network has four exits only.",)
 
     temperature: str = parameter("none", choices=("none", "fitted"), help="one temperature per layer, or none")
     temperatures: tuple[float, ...] | None = learned()

@@ -104,8 +104,8 @@ def evaluate_configurations(scored: ScoredCache, numbers: Sequence[int], questio
 
 
 def default_position(scored: ScoredCache, numbers: Sequence[int]) -> int:
-    """Which of some configurations has all parameters at their defaults; the first where none has."""
-    return next((place for place, number in enumerate(numbers) if scored.configurations[number].default), 0)
+    """Which of some configurations has most parameters at their defaults; the first of several."""
+    return min(range(len(numbers)), key=lambda position: scored.configurations[numbers[position]].changed)
 
 
 def choices_among(

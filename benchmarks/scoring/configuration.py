@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from exitbench.signals.contract.signal import ExitSignal  # needs torch, which a process that only measures does not
 
 
+def settings(signal: ExitSignal) -> list[tuple[object, object]]:
+    """The value and the default of every parameter."""
+    return [
+        (getattr(signal, field.name), field.default)
+        for field in dataclasses.fields(signal)
+        if not field.metadata.get("learned")
+    ]
+
+
 def describe(signal: ExitSignal, depth: int) -> Configuration:
     """A signal in plain values; one that could never exit in a network of this ``depth`` is left out."""
     allowed = signal.thresholds.values(depth)
@@ -27,7 +37,7 @@ def describe(signal: ExitSignal, depth: int) -> Configuration:
         title=signal.title,
         parameters=signal.parameters_text,
         text=signal.text,
-        default=signal.text == signal.name,
+        changed=sum(value != default for value, default in settings(signal)),
         direction=signal.exits_when,
         first_exit_layer=signal.first_exit_layer,
         first_scored_layer=signal.first_scored_layer,
@@ -42,7 +52,7 @@ def describe(signal: ExitSignal, depth: int) -> Configuration:
 class Configuration:
     """One signal with its parameters, in plain values: all that measuring its scores needs.
 
-    ``parameters`` lists every parameter with its value; ``default`` says that all of them are the
+    ``parameters`` lists every parameter with its value; ``changed`` counts those that are not at their
     defaults. ``problem`` is empty, or why there are no scores; ``left_out`` marks the harmless case of
     a grid value that could never exit in a network this shallow.
     """
@@ -51,7 +61,7 @@ class Configuration:
     title: str
     parameters: str
     text: str
-    default: bool
+    changed: int
     direction: Direction
     first_exit_layer: int
     first_scored_layer: int

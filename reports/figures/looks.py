@@ -12,7 +12,8 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
 from exitbench.reports.figures.style import line_style, marker, shades, shortened
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.run_entry import RunEntry
 
 MOST_BANDS = 12
 """With more signals than this, their bands would be one dark field; the tables have the intervals."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import Row
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import task_with_model
+from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import number_cell
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
@@ -153,7 +154,7 @@ def spread_table(run: FinishedRun, entry: RunEntry, beside: RunEntry, spreads: S
 class ProtocolChange:
     """One entry near the primary speed-up: second protocol less first, on the caches that have a value under both."""
 
-    entry: RunEntry
+    name: str
     tasks: tuple[str, ...]
     scores: tuple[float, ...]
     speed_ups: tuple[float, ...]
@@ -179,7 +180,8 @@ def protocol_changes(run: FinishedRun, first: str, second: str) -> list[Protocol
                 tasks.append(task_with_model(run, cache))
                 scores.append(moved[0])
                 speed_ups.append(moved[1])
-        changes.append(ProtocolChange(entry, tuple(tasks), tuple(scores), tuple(speed_ups)))
+        name = run.label(entry.signal, entry.parameters)
+        changes.append(ProtocolChange(name, tuple(tasks), tuple(scores), tuple(speed_ups)))
     return changes
 
 
@@ -204,9 +206,8 @@ def change_table(run: FinishedRun, changes: Sequence[ProtocolChange], first: str
             else "–"
         )
         pace = [signed(mean(change.speed_ups), 3), signed(largest(change.speed_ups), 3)]
-        name = run.label(change.entry.signal, change.entry.parameters)
         rows.append(
-            TableRow(cells=tuple(map(label, (name, str(len(change.tasks)), *moved, where, *pace))), kind="other")
+            TableRow(cells=tuple(map(label, (change.name, str(len(change.tasks)), *moved, where, *pace))), kind="other")
         )
     columns = [TableColumn("Signal"), TableColumn(title="caches", measure="change")]
     columns += [

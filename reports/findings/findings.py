@@ -20,9 +20,10 @@ from exitbench.reports.findings.duels import Duel, Duels, duel_table, rates_tabl
 from exitbench.reports.findings.paper_order import MOST_PAIRS, agreement_table, group_orders, order_table
 from exitbench.reports.findings.power import power_table, published_difference, published_dis_difference
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_range, score_file
+from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.sentences import listed
 from exitbench.reports.tables.table import Table
 from exitbench.reports.verdict.standings import leading_protocol

@@ -15,10 +15,11 @@ from typing import Literal
 from scipy.stats import kendalltau
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group, RunEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import task_with_model
-from exitbench.reports.run_data.published import published_dis, published_score, score_file
+from exitbench.reports.run_data.published import counterparts, published_dis, published_score, score_file
+from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
 Appearance = Literal["appears", "appears in part", "does not appear", "cannot be looked for"]
@@ -99,9 +100,8 @@ def rank_text(values: Mapping[str, float], name: str) -> str:
 
 
 def titles_of(run: FinishedRun) -> list[tuple[RunEntry, str]]:
-    """The entries that have a title of their own: what the published tables know a signal by."""
-    titles = [entry.title for entry in run.entries]
-    return [(entry, entry.title) for entry in run.entries if titles.count(entry.title) == 1]
+    """The entries that stand for a title, what the published tables know a signal by."""
+    return [(entry, title) for title, entry in counterparts(run).items()]
 
 
 def score_near(

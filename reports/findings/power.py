@@ -11,10 +11,11 @@ from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 from exitbench.reports.findings.choices import signed
 from exitbench.reports.findings.duels import Duel
 from exitbench.reports.findings.paper_order import PUBLISHED_DEPTH
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, RunEntry
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
+from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
 POWER = 0.8

@@ -183,18 +183,18 @@ def recommended_sentence(spreads: Sequence[Spread], values: Sequence[float], adv
 def change_sentence(changes: Sequence[ProtocolChange], first: str, second: str, near: str) -> str:
     """What the second protocol changes in scores and speed-ups."""
     moved = [
-        (value, change.entry.title, task)
+        (value, change.name, task)
         for change in changes
         for value, task in zip(change.scores, change.tasks, strict=True)
     ]
     paces = [value for change in changes for value in change.speed_ups]
     if not moved:
         return f"There is no score {near} under both protocols, {first} and {second}."
-    value, title, task = max(moved, key=lambda change: abs(change[0]))
+    value, name, task = max(moved, key=lambda change: abs(change[0]))
     average = signed(mean([score for score, *_ in moved]), 2)
     return (
         f"Under {second} instead of {first} the score {near} changes by {average} points on average over signals and "
-        f"caches, at most by {signed(value, 2)} ({short_name(title)} on {short_name(task)}), and the speed-up by at "
+        f"caches, at most by {signed(value, 2)} ({short_name(name)} on {short_name(task)}), and the speed-up by at "
         f"most {signed(largest(paces), 3)}."
     )
 

@@ -5,7 +5,6 @@ Names come from signals, tasks and classes that anybody may have written; they a
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.benchmarks.results.vocabulary import AVERAGE
 from exitbench.reports.run_data.identical import Identical, identical_entries
+from exitbench.reports.run_data.run_entry import RunEntry, told_apart
 
 TASK_TITLES = {
     "sst2": "SST-2",
@@ -35,45 +35,6 @@ TASK_TITLES = {
 """How the tasks of GLUE are printed, and what the published tables call them."""
 
 BOUND_TITLES = {"final": "Final layer", "oracle": "Oracle", "random": "Random", "fixed": "Fixed layer"}
-
-
-@dataclass(frozen=True)
-class RunEntry:
-    """One line of the suite's signals, as the result files call it."""
-
-    signal: str
-    parameters: str
-    title: str
-    text: str
-
-    @property
-    def is_grid(self) -> bool:
-        return "|" in self.parameters
-
-    @property
-    def values(self) -> list[str]:
-        """The parameters of each value of the grid, in the grid's order; one element without a grid.
-
-        >>> RunEntry("cap", "alpha=0.1|1,center=false", "CAP", "cap").values
-        ['alpha=0.1,center=false', 'alpha=1,center=false']
-        """
-        parts = [part.partition("=") for part in self.parameters.split(",")] if self.parameters else []
-        choices = [[f"{name}{sign}{value}" for value in values.split("|")] for name, sign, values in parts]
-        return [",".join(combination) for combination in itertools.product(*choices)]
-
-    @property
-    def varied(self) -> list[str]:
-        """The names of the parameters that have more than one value."""
-        pairs = (part.partition("=") for part in self.parameters.split(",") if part)
-        return [name for name, _, values in pairs if "|" in values]
-
-    def varied_text(self, parameters: str) -> str:
-        """One value of the grid without the parameters that do not vary.
-
-        >>> RunEntry("cap", "alpha=0.1|1,center=false", "CAP", "").varied_text("alpha=1,center=false")
-        'alpha=1'
-        """
-        return ", ".join(part for part in parameters.split(",") if part.partition("=")[0] in self.varied)
 
 
 @dataclass(frozen=True)
@@ -237,12 +198,14 @@ class FinishedRun:
 
     @cached_property
     def _labels(self) -> dict[tuple[str, str], str]:
-        titles = [entry.title for entry in self.entries]
         taken = {*BOUND_TITLES.values()}
         labels: dict[tuple[str, str], str] = {}
         for entry in self.entries:
             inside = entry.text.partition("[")[2].removesuffix("]")
-            is_unique = titles.count(entry.title) == 1 and entry.title not in taken
+            namesakes = [other for other in self.entries if other.title == entry.title and other != entry]
+            if inside and namesakes:
+                inside = told_apart(entry, namesakes) or inside
+            is_unique = not namesakes and entry.title not in taken
             text = entry.title if is_unique or not inside else f"{entry.title} [{inside}]"
             if text in labels.values() or text in taken:
                 text = f"{entry.title} ({entry.text})"

@@ -63,6 +63,10 @@ GLOSSARY = {
         "Number of comparisons in which the row is better : worse than the column, with an adjusted p of at most 0.05.",
     ),
     "cost": Term("Cost", "Floating point operations or parameters by the convention the column names."),
+    "published_distance": Term(
+        "Distance from the published DIS",
+        "Mean over layers of the absolute difference between the DIS measured here and the published one, in points.",
+    ),
     "published": Term("Published", "A figure copied from the paper: other hardware, backbone and evaluation server."),
 }
 """Measures and the other numbers that tables show, by the ``measure`` of their columns."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from exitbench.places import PUBLISHED
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.run_entry import RunEntry
 
-RANGES = "parameter_ranges.csv"
+RANGES, FORMS = "parameter_ranges.csv", "forms.csv"
 BERT, ALBERT, DIS = "glue_test_bert_base.csv", "glue_test_albert_base.csv", "dis_bert_base.csv"
 WHAT = {
     BERT: "published, BERT-base, GLUE test",
@@ -76,6 +78,47 @@ def published_range(method: str, parameter: str) -> ParameterRange | None:
             if (row["method"], row["parameter"]) == (method, parameter):
                 return ParameterRange(parameter, float(row["low"]), float(row["high"]))
     return None
+
+
+@dataclass(frozen=True)
+class PublishedForm:
+    """The form of a signal that a method's published figures fit, where its text and its code differ, and why."""
+
+    method: str
+    parameter: str
+    value: str
+    basis: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.parameter}={self.value}"
+
+    def is_of(self, entry: RunEntry) -> bool:
+        """Whether an entry of a run has this form."""
+        return entry.title == self.method and entry.settings.get(self.parameter) == self.value
+
+
+def published_form(method: str) -> PublishedForm | None:
+    """The form that a method's published figures should be compared with; None where it has only one."""
+    path = PUBLISHED / FORMS
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", newline="") as lines:
+        forms = [PublishedForm(**row) for row in csv.DictReader(lines)]
+    return next((form for form in forms if form.method == method), None)
+
+
+def counterparts(run: FinishedRun) -> dict[str, RunEntry]:
+    """The entry that stands for each published method: the only one of its title, or the one of the published form."""
+    entries: dict[str, RunEntry] = {}
+    for title in dict.fromkeys(entry.title for entry in run.entries):
+        named = [entry for entry in run.entries if entry.title == title]
+        form = published_form(title)
+        if len(named) > 1 and form is not None:
+            named = [entry for entry in named if form.is_of(entry)]
+        if len(named) == 1:
+            entries[title] = named[0]
+    return entries
 
 
 def score_file(model: str) -> str:

@@ -8,6 +8,7 @@ from exitbench.reports.run_data import published
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.tables.cells import dis_cell, number_cell, published_cell
+from exitbench.reports.tables.published_forms import form_notes
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import entry_rows, finished, where
 
@@ -54,6 +55,7 @@ def dis_table(run: FinishedRun, group: Group, protocol: str) -> Table:
     notes = [f"Protocol: {protocol}. 50 is chance. Where more than 5% of pairs are tied, their share stands behind."]
     if beside:
         notes.append("Published rows are copied from the paper: another backbone and another training.")
+        notes += form_notes(run.entries)
     table = Table(
         name=table_name(run, "dis", group=group, protocol=protocol),
         title=f"DIS by layer ({where(run, group, protocol)})",

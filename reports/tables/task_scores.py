@@ -12,6 +12,7 @@ from exitbench.reports.run_data.finished_run import (
 )
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.tables.cells import number_cell, published_cell, ratio, score_at_speed, speed_at_loss
+from exitbench.reports.tables.published_forms import form_notes
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished, where
 
@@ -89,6 +90,7 @@ def score_table(run: FinishedRun, group: Group, protocol: str, speed: float) -> 
     beside = published_score_rows(run, group) if is_primary and speed == 2 else []
     if beside:
         notes.append("Published rows are copied from the paper: another backbone, another training, another test set.")
+        notes += form_notes(run.entries)
     name = "main" if is_primary else f"speed-up-{speed:g}".replace(".", "-")
     table = Table(
         name=table_name(run, name, group=group, protocol=protocol),

@@ -7,6 +7,7 @@ from typing import Any
 
 from exitbench.errors import InputError
 from exitbench.exit_rule import PASSES
+from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import INPUTS, OUTPUT, is_input
 from exitbench.signals.contract.parameters import NAME, TYPES, parameters
 from exitbench.signals.contract.signal import Continuous, ExitSignal, Integers, Reference
@@ -40,6 +41,8 @@ def _class_variables(signal: type[ExitSignal]) -> str:
             "Continuous() or Integers(low, below_depth)",
         ),
         "exceptions": (_are_reasons, "a mapping from the name of a check to the reason for breaking it"),
+        "forms": (lambda forms: _are_all(Form, forms), "a tuple of Form(source, parameters, score)"),
+        "beyond_the_score": (lambda sentences: _are_all(str, sentences), "a tuple of sentences"),
     }
     for name, (is_right, expected) in declarations.items():
         declared = getattr(signal, name, None)
@@ -56,6 +59,10 @@ def _is_name(name: Any) -> bool:
 
 def _are_inputs(inputs: Any) -> bool:
     return isinstance(inputs, Set) and all(isinstance(name, str) and is_input(name) for name in inputs)
+
+
+def _are_all(kind: type, items: Any) -> bool:
+    return isinstance(items, tuple) and all(isinstance(item, kind) for item in items)
 
 
 def _are_reasons(exceptions: Any) -> bool:

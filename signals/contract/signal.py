@@ -19,6 +19,7 @@ from torch import Tensor
 
 from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
+from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.parameters import learned_fields, parameters, parameters_text, signal_text
 
@@ -66,7 +67,9 @@ class ExitSignal:
     A subclass is a ``@dataclass(frozen=True)`` too. It sets the class variables, writes its
     parameters as fields made by :func:`parameter`, and overrides :meth:`score` or :meth:`step`.
     ``poolers`` lists those (``none``, ``shared``, ``per-layer``) it has a meaning under; empty where all are fine.
-    ``exceptions`` maps the name of a conformance check that the signal breaks on purpose to the reason.
+    ``exceptions`` maps the name of a conformance check that the signal breaks on purpose to the reason. ``forms``
+    are the published forms of its score, where text and code differ; ``beyond_the_score`` says what else published
+    code does otherwise.
     """
 
     name: ClassVar[str]
@@ -77,6 +80,8 @@ class ExitSignal:
     thresholds: ClassVar[Continuous | Integers] = Continuous()
     poolers: ClassVar[frozenset[str]] = frozenset()
     exceptions: ClassVar[Mapping[str, str]] = {}
+    forms: ClassVar[tuple[Form, ...]] = ()
+    beyond_the_score: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for parameter in parameters(type(self)):

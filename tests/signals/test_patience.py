@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import jensenshannon
 from scipy.special import log_softmax, rel_entr
+from scipy.stats import entropy
 
 from exitbench.signals import exits, score_layers
 from exitbench.signals.f_pabee import FPABEE
@@ -18,6 +19,8 @@ from exitbench.signals.pabee import PABEE
 from exitbench.signals.pcee import PCEE
 
 DIVERGENCES = ("jsd", "kl", "reverse-kl", "symmetric-kl")
+COMPARISONS = (*DIVERGENCES, "mean-entropy")
+"""Every way to compare two answers; the entropy of the mean is no divergence: of equal answers it is not 0."""
 FEW_LOGITS = arrays(
     np.float32,
     st.tuples(st.integers(3, 9), st.integers(1, 4), st.integers(2, 3)),
@@ -68,7 +71,7 @@ def test_pcee_exits_where_its_counter_exits(layers_of, logits: np.ndarray) -> No
 
 
 @settings(max_examples=20, deadline=None)
-@given(logits=FEW_LOGITS, divergence=st.sampled_from(DIVERGENCES))
+@given(logits=FEW_LOGITS, divergence=st.sampled_from(COMPARISONS))
 def test_f_pabee_exits_where_its_counter_exits(layers_of, logits: np.ndarray, divergence: str) -> None:
     make = lambda patience: FPABEE(divergence=divergence, patience=patience)  # noqa: E731
     assert_window_is_counter(make, layers_of(logits), 2)
@@ -134,11 +137,12 @@ def literal_divergence(kind: str, p: np.ndarray, q: np.ndarray) -> float:
         "reverse-kl": backward,
         "symmetric-kl": (forward + backward) / 2,
         "jsd": jensenshannon(p, q) ** 2,
+        "mean-entropy": entropy((p + q) / 2),
     }
     return float(table[kind])
 
 
-@pytest.mark.parametrize("kind", DIVERGENCES)
+@pytest.mark.parametrize("kind", COMPARISONS)
 def test_the_divergence_is_that_of_scipy_between_the_layer_before_and_this_one(layers_of, real_looking, kind) -> None:
     logits = real_looking(seed=2, depth=5, samples=20, classes=3)
     probabilities = np.exp(log_softmax(logits.astype(np.float64), axis=2))
@@ -158,32 +162,64 @@ def test_equal_answers_do_not_diverge_and_no_divergence_is_negative(layers_of, k
     assert (score_layers(FPABEE(divergence=kind), layers_of(nearly))[1:] >= 0).all()
 
 
+def decimal_answers(before: list[float], here: list[float]) -> list[list[Decimal]]:
+    """The softmax of two rows of logits, and their mean."""
+    powers = [[Decimal(value).exp() for value in row] for row in (before, here)]
+    p, q = ([power / sum(row) for power in row] for row in powers)
+    return [p, q, [(a + b) / 2 for a, b in zip(p, q, strict=True)]]
+
+
 def decimal_jsd(before: list[float], here: list[float]) -> float:
     """The Jensen-Shannon divergence between the softmax of two rows of logits, to 60 digits."""
     with localcontext() as context:
         context.prec = 60
-        powers = [[Decimal(value).exp() for value in row] for row in (before, here)]
-        p, q = ([power / sum(row) for power in row] for row in powers)
-        mean = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
-        return float(sum(a * (a / r).ln() + b * (b / r).ln() for a, b, r in zip(p, q, mean, strict=True)) / 2)
+        triples = zip(*decimal_answers(before, here), strict=True)
+        return float(sum(a * (a / r).ln() + b * (b / r).ln() for a, b, r in triples) / 2)
 
 
-@pytest.mark.parametrize("margin", [0, 5, 15, 25, 35])
+def decimal_mean_entropy(before: list[float], here: list[float]) -> float:
+    """The entropy of the mean of the softmax of two rows of logits, to 60 digits."""
+    with localcontext() as context:
+        context.prec = 60
+        return float(-sum(r * r.ln() for r in decimal_answers(before, here)[2]))
+
+
+@pytest.mark.parametrize("margin", [0, 5, 15, 25, 30, 35])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_jsd_keeps_its_precision_between_confident_answers(layers_of, margin: int, classes: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "oracle"), [("jsd", decimal_jsd), ("mean-entropy", decimal_mean_entropy)], ids=["jsd", "mean-entropy"]
+)
+def test_precision_is_kept_between_confident_answers(layers_of, margin: int, classes: int, kind, oracle) -> None:
     rng = np.random.default_rng(margin)
     logits = rng.normal(size=(3, 40, classes))
     logits[:, :, 0] += margin
     logits = logits.astype(np.float32)
-    scores = score_layers(FPABEE(patience=1), layers_of(logits))[1].tolist()
-    expected = [decimal_jsd(*logits[:2, sample].tolist()) for sample in range(40)]
+    scores = score_layers(FPABEE(divergence=kind, patience=1), layers_of(logits))[1].tolist()
+    expected = [oracle(*logits[:2, sample].tolist()) for sample in range(40)]
     np.testing.assert_allclose(scores, expected, rtol=1e-11)
 
 
-def test_what_f_pabees_code_calls_jsd_is_another_number(layers_of) -> None:
-    """Its entropy of the mean of two equal distributions is their entropy, not 0."""
-    flat = np.zeros((3, 1, 2), dtype=np.float32)
-    assert score_layers(FPABEE(), layers_of(flat))[1].item() == 0.0
+def test_the_mean_entropy_of_two_certain_answers_that_contradict_each_other_is_ln_2(layers_of) -> None:
+    apart = np.array([[[30.0, 0.0]], [[0.0, 30.0]], [[0.0, 0.0]]], dtype=np.float32)
+    score = score_layers(FPABEE(divergence="mean-entropy"), layers_of(apart))[1].item()
+    assert score == pytest.approx(math.log(2), rel=1e-12)
+
+
+def test_the_mean_entropy_of_equal_answers_is_their_entropy_and_their_divergence_is_0(layers_of, real_looking) -> None:
+    still = np.repeat(real_looking(seed=4, samples=30, classes=3)[:1], 3, axis=0)
+    layers = layers_of(still)
+    mean_entropy = score_layers(FPABEE(divergence="mean-entropy", patience=1), layers)[1]
+    np.testing.assert_allclose(mean_entropy.numpy(), layers[1].entropy.numpy(), rtol=1e-13)
+    assert score_layers(FPABEE(), layers)[1].abs().max() < 1e-15
+
+
+def test_samples_that_swap_two_answers_tie_in_both_forms(layers_of) -> None:
+    """Both forms are symmetric in the two answers, to the last bit."""
+    first, second = [1.25, -0.5, 3.0], [0.75, 2.0, -1.0]
+    logits = np.array([[first, second], [second, first], [first, first]], dtype=np.float32)
+    for kind in ("jsd", "mean-entropy"):
+        forward, backward = score_layers(FPABEE(divergence=kind), layers_of(logits))[1].tolist()
+        assert forward == backward
 
 
 def test_first_exit_layers_follow_from_the_patience() -> None:

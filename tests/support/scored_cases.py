@@ -24,7 +24,7 @@ def configuration(name: str = "made-up", parameters: str = "", **changes) -> Con
         "title": name,
         "parameters": parameters,
         "text": f"{name}[{parameters}]",
-        "default": False,
+        "changed": 1,
         "direction": ">=",
         "first_exit_layer": 1,
         "first_scored_layer": 1,

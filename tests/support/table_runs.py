@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.suites.suite import Contest
 from exitbench.cache import synthetic_cache
 from tests.support.page_runs import once, suite
 
@@ -55,3 +56,15 @@ def sixty_signals(factory: pytest.TempPathFactory) -> Path:
         run_suite(suite([cache], entries, **{**ONE, "resamples": 5}), folder / "run")
 
     return once(factory, "sixty", build) / "run"
+
+
+def two_forms(factory: pytest.TempPathFactory) -> Path:
+    """Both forms of F-PABEE, each with a grid, on a network as deep as the published one; and two other signals."""
+
+    def build(folder: Path) -> None:
+        cache = synthetic_cache(folder / "cache", rows=120, layers=12, width=8, task="sst2", seed=6)
+        forms = [f"f-pabee[divergence={form},patience=1|2]" for form in ("jsd", "mean-entropy")]
+        asked = {**ONE, "layers": (2, 6, 10), "resamples": 20, "findings": Contest("cap", ("deebert",))}
+        run_suite(suite([cache], ["deebert", *forms, "cap"], **asked), folder / "run")
+
+    return once(factory, "two-forms", build) / "run"

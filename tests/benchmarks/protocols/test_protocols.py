@@ -41,7 +41,7 @@ def merged_of(scored, questions, default=None):
 
 
 def grid(count):
-    return [configuration(parameters=f"a={number}", default=number == 1) for number in range(count)]
+    return [configuration(parameters=f"a={number}", changed=int(number != 1)) for number in range(count)]
 
 
 def literal_exits(values, threshold):

@@ -74,7 +74,7 @@ def test_a_signal_broken_in_one_way_fails_one_check(broken: type[ExitSignal]) ->
 def test_a_class_is_checked_at_its_defaults_and_at_every_value_of_its_grids_and_choices() -> None:
     assert [point.text for point in points(FPABEE)] == [
         "f-pabee",
-        *(f"f-pabee[divergence={kind}]" for kind in ("kl", "reverse-kl", "symmetric-kl")),
+        *(f"f-pabee[divergence={kind}]" for kind in ("mean-entropy", "kl", "reverse-kl", "symmetric-kl")),
         *(f"f-pabee[patience={t}]" for t in (1, 3, 4, 5, 6)),
     ]
     assert [point.text for point in points(RightTool)] == ["right-tool", "right-tool[temperature=fitted]"]

@@ -130,7 +130,10 @@ def test_a_grid_is_every_combination_the_last_parameter_changing_fastest(registr
         ("pcee[patience=two]", r"found 'two'\. Its parameters: patience \(a whole number, at least 1\)"),
         ("e-lang[temperature=0]", "temperature must be a number, above 0, found '0'"),
         ("e-lang[temperature=-1]", "found '-1'"),
-        ("f-pabee[divergence=jds]", "jsd or kl or reverse-kl or symmetric-kl, found 'jds'. Did you mean jsd"),
+        (
+            "f-pabee[divergence=jds]",
+            "jsd or mean-entropy or kl or reverse-kl or symmetric-kl, found 'jds'. Did you mean jsd",
+        ),
         ("cap[alpha=1|1.0]", r"alpha lists the same value twice in '1\|1.0'"),
     ],
 )
