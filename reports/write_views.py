@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exitbench.atomic_files import move_files, write_text
+from exitbench.benchmarks.measures.cost_file import read_cost
 from exitbench.benchmarks.run.run_suite import UNITS
 from exitbench.errors import InputError
 from exitbench.output_folder import VIEWS, claimed
@@ -57,6 +58,7 @@ def write_views(run: FinishedRun, workers: Workers | None = None) -> None:
     full, a worker was killed.
     """
     workers = workers or Workers()
+    read_cost(run.path)  # a damaged cost.json is refused before anything is drawn or taken away
     with claimed(run.path) as folder, scratch(run.path / UNFINISHED, workers):
         folder.begin(VIEWS, ())
         if run.record["complete"]:

@@ -80,8 +80,10 @@ def make_printable(drawing: Drawing) -> None:
     """Control characters in names as visible escapes: XML, and so SVG, refuses most of them."""
     for text in drawing.findobj(Text):
         assert isinstance(text, Text)
-        lines = text.get_text().split("\n")  # a line feed is ours: two-line labels
-        text.set_text("\n".join(map(printable, lines)))
+        shown = text.get_text()
+        safe = "\n".join(map(printable, shown.split("\n")))  # a line feed is ours: two-line labels
+        if safe != shown:
+            text.set_text(safe)
 
 
 def render(run: FinishedRun, figure: ReportFigure) -> tuple[bytes, bytes]:

@@ -15,13 +15,14 @@ from hypothesis.extra import numpy as hypothesis_arrays
 
 from exitbench.benchmarks.baselines.baseline_table import read_baseline
 from exitbench.benchmarks.run.plan import plan_run
-from exitbench.benchmarks.suites.suite_file import load_suite
+from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.suites.suite_file import load_suite, suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.cli.signal_file import read_signal
 from exitbench.errors import InputError
 from exitbench.signals.registry.discovery import load_registry
 from tests.support.checked_suite import SUITE
-from tests.support.command_line import QUICK, exit_code
+from tests.support.command_line import exit_code
 from tests.support.hostile_values import ANYTHING, key_paths, replaced
 
 FUZZ = settings(
@@ -37,7 +38,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache, two runs of it, a suite with its baseline, and a signal file."""
     folder = tmp_path_factory.mktemp("whole")
     synthetic_cache(folder / "caches/little", rows=60, layers=5, width=6)
-    assert exit_code("run", folder / "caches/little", *QUICK, "--out", folder / "run") == 0
+    suite = suite_of_caches([folder / "caches/little"]).asking(protocols=("in-sample",), resamples=2)
+    run_suite(suite.with_signals(("deebert",)), folder / "run")
     shutil.copytree(folder / "run", folder / "other")
     (folder / "small.toml").write_text(SUITE)
     assert exit_code("check", folder / "small.toml", "--update", "--jobs", 1) == 0

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from tests.support.command_line import QUICK, exit_code
 
@@ -29,7 +31,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run_folder(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile-run") / "out"
-    assert exit_code("run", cache, *QUICK, "--out", folder) == 0
+    suite = suite_of_caches([cache]).asking(protocols=("in-sample",), resamples=2)
+    run_suite(suite.with_signals(("deebert",)), folder)
     return folder
 
 
@@ -39,9 +42,9 @@ def run_folder(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["inspect", "CACHE"],
         ["inspect", "CACHE", "--json"],
         ["verify", "CACHE"],
-        ["run", "CACHE", *QUICK, "--out", "OUT"],
+        pytest.param(["run", "CACHE", *QUICK, "--out", "OUT"], marks=pytest.mark.e2e),
         ["compare", "RUN", "RUN", "--all"],
-        ["report", "RUN", "--jobs", "1"],
+        pytest.param(["report", "RUN", "--jobs", "1"], marks=pytest.mark.e2e),
         ["threshold", "CACHE", "--signal", "deebert", "--speed-up", "1.5", "--resamples", "2"],
         ["verify", f"./{HOSTILE}"],
         ["run", HOSTILE],
@@ -73,7 +76,9 @@ def test_a_hostile_name_is_printed_visibly(
     assert capsys.readouterr().out.count(VISIBLE) == 4
 
 
+@pytest.mark.e2e
 def test_every_figure_with_a_hostile_name_is_xml(run_folder: Path) -> None:
+    assert exit_code("report", run_folder, "--jobs", 1) == 0
     figures = sorted((run_folder / "figures").glob("*.svg"))
     assert figures
     for figure in figures:

@@ -49,11 +49,13 @@ def test_a_cache_with_the_name_of_a_fixture_is_mentioned_and_meant_by_its_path(
     assert suites_of([f"./{FIXTURE}"])[0].caches[0].resolve() == tmp_path / FIXTURE
 
 
-@pytest.mark.parametrize("folder", ["it's mine", "two words", 'a "quoted" $name'])
-def test_the_recorded_command_repeats_the_run_and_the_page_shows_it(
-    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.e2e
+def test_the_recorded_command_repeats_the_run_and_there_is_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = synthetic_cache(tmp_path / folder / "c", rows=40, layers=4, width=4, compact=True)
+    cache = synthetic_cache(
+        tmp_path / "it's mine" / 'two words, a "quoted" $name' / "c", rows=40, layers=4, width=4, compact=True
+    )
     words = ["run", str(cache), *QUICK, "--out", str(tmp_path / "out")]
     monkeypatch.setattr(sys, "argv", ["exitbench", *words])
     assert exit_code(*words) == 0

@@ -248,7 +248,8 @@ def test_an_interrupted_write_leaves_neither_a_file_nor_a_part_of_one(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_imports_a_signal_of_ones_own_once(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.e2e
+def test_a_run_imports_a_users_signal_once(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three stages of a run ask for the registry; with one job they share a process."""
     monkeypatch.chdir(tmp_path)
     run("new-signal", "lead", "--dir", "mine")

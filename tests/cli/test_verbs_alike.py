@@ -23,8 +23,8 @@ def run(*words: object) -> int:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("alike") / "c"
-    return synthetic_cache(place, rows=60, layers=5, width=6, compact=True, task="a[/b]", model="m[/n]")
+    path = tmp_path_factory.mktemp("alike") / "c"
+    return synthetic_cache(path, rows=60, layers=5, width=6, compact=True, task="a[/b]", model="m[/n]")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ QUICK = ["--signals", "deebert", "--protocol", "in-sample", "--resamples", "2", 
         ["test-signal", "deebert"],
         ["score", "CACHE", "--signal", "deebert", "--out", "s.npz"],
         ["threshold", "CACHE", "--signal", "deebert", "--speed-up", "2", "--resamples", "2"],
-        ["run", "CACHE", *QUICK],
+        pytest.param(["run", "CACHE", *QUICK], marks=pytest.mark.e2e),
         ["check", "SUITE", "--jobs", "1"],
         ["cost"],
     ],
@@ -67,6 +67,7 @@ def test_every_verb_reports_a_plug_in_that_does_not_load(
     assert capsys.readouterr().err.count("warning: mine/broken.py: RuntimeError: not today\n") == 1
 
 
+@pytest.mark.e2e
 def test_names_that_look_like_markup_are_printed_as_they_are(
     cache: Path,
     model: Path,
@@ -99,7 +100,8 @@ def test_the_sizes_of_a_model_are_not_given_beside_it(
     assert f"expected either --model, whose sizes count, or --{option}, found both" in capsys.readouterr().err
 
 
-def test_the_folder_one_stands_in_has_its_name(
+@pytest.mark.e2e
+def test_the_current_folder_goes_by_its_own_name(
     cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

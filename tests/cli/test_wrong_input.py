@@ -12,6 +12,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
+from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from tests.support.checked_suite import SUITE
 from tests.support.command_line import QUICK, exit_code
@@ -27,7 +29,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with everything a verb reads: a cache, a run, a suite with its baseline, arrays and a signal file."""
     folder = tmp_path_factory.mktemp("whole")
     synthetic_cache(folder / "caches/little", rows=60, layers=5, width=6)
-    assert exit_code("run", folder / "caches/little", *QUICK, "--out", folder / "run") == 0
+    suite = suite_of_caches([folder / "caches/little"]).asking(protocols=("in-sample",), resamples=2)
+    run_suite(suite.with_signals(("deebert",)), folder / "run")
+    shutil.copytree(folder / "run", folder / "run-b")
     (folder / "small.toml").write_text(SUITE)
     (folder / "small.csv").write_text("hello\n")
     np.savez(folder / "arrays.npz", **arrays())  # type: ignore[arg-type]
@@ -131,8 +135,8 @@ def retyped(name: str, column: str, value: Any) -> Damage:
 
     def damage(folder: Path) -> None:
         table = pq.read_table(folder / "run" / f"{name}.parquet")
-        place = table.schema.names.index(column)
-        table = table.set_column(place, column, pa.array([value] * table.num_rows))
+        position = table.schema.names.index(column)
+        table = table.set_column(position, column, pa.array([value] * table.num_rows))
         pq.write_table(table, folder / "run" / f"{name}.parquet")
 
     return damage
@@ -282,7 +286,6 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = shutil.copytree(whole, tmp_path / "copy")
-    shutil.copytree(folder / "run", folder / "run-b")
     damage(folder)
     monkeypatch.chdir(folder)
     code = exit_code(*words)

@@ -52,7 +52,7 @@ SIGNALS = [
     "beem",
     "beem[weights=accuracy]",
 ]
-ROWS = 48
+ROWS = 24
 
 
 def model_of(folder: Path, family: str = "bert", classes: int = 2, depth: int = 6, **config: Any) -> MultiExitModel:
@@ -150,7 +150,7 @@ def test_exits_and_answers_equal_the_replay_of_a_cache(text: str, source: Collec
     for threshold in gaps(scores, signal, cache.layers):
         exits = np.array(literal_exits(scores, signal, threshold))
         seen |= set(exits.tolist())
-        for batch_size in (1, 5, 32):
+        for batch_size in (1, 5, ROWS):
             live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
             assert [answer.id for answer in live] == list(range(ROWS))
             where = f"{text} at {threshold}, batches of {batch_size}"

@@ -80,6 +80,16 @@ def test_a_run_in_which_everything_failed_still_has_a_page(viewed: Path, tmp_pat
     assert "it broke" in (empty / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_damaged_cost_file_is_refused_before_anything_is_taken_away(viewed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(viewed, folder)
+    (folder / "cost.json").write_text("{")
+    before = contents(folder)
+    with pytest.raises(InputError, match=r"cost\.json"):
+        write_views(FinishedRun(folder))
+    assert contents(folder) == before
+
+
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
         write_views(FinishedRun(tmp_path))

@@ -1,8 +1,9 @@
-"""Real, small runs for the tests of the page; each is made once per session of pytest."""
+"""Real, small runs for the tests of the page; each is made once, whichever worker of pytest wants it first."""
 
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -51,13 +52,16 @@ def suite(caches: Sequence[Path], signals: Sequence[str], **changes: Any) -> Sui
 
 
 def once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], None]) -> Path:
-    """A folder that is built by the first test that wants it."""
-    folder = factory.getbasetemp() / f"page-{name}"
-    if not folder.exists():
-        part = folder.with_name(f"{folder.name}-{os.getpid()}.part")
-        part.mkdir()
-        build(part)
-        part.rename(folder)
+    """A folder that is built by the first test that wants it; workers of pytest-xdist wait for each other."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"page-{name}"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            part = folder.with_name(f"{folder.name}-{os.getpid()}.part")
+            part.mkdir()
+            build(part)
+            part.rename(folder)
     return folder
 
 

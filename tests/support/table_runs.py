@@ -1,4 +1,4 @@
-"""Real, very small runs for the tests of tables, figures and comparisons; each is made once per session of pytest."""
+"""Real, very small runs for the tests of tables, figures and comparisons; each is made once."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ def small_run(factory: pytest.TempPathFactory) -> Path:
         )
 
     return once(factory, "small", build) / "run"
+
+
+def contested_run(factory: pytest.TempPathFactory) -> Path:
+    """Two signals on one small task, and a suite that asks for findings: as few figures as a run can have."""
+
+    def build(folder: Path) -> None:
+        cache = synthetic_cache(folder / "cache", rows=60, layers=3, width=8, task="sst2", seed=4)
+        asked = suite([cache], ["cap", "deebert"], **{**ONE, "layers": (1,)}, findings=Contest("cap", ("deebert",)))
+        run_suite(asked, folder / "run")
+
+    return once(factory, "contested", build) / "run"
 
 
 def other_run(factory: pytest.TempPathFactory) -> Path:

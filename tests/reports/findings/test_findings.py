@@ -16,6 +16,7 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.write_views import FINDINGS, write_views
 from tests.support.findings_runs import Change, altered, opening, page_of
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
+from tests.support.table_runs import contested_run
 
 PAPER = ["CAP", "E-LANG", "F-PABEE", "PCEE-BERT", "PABEE", "Right-Tool", "DeeBERT"]
 """The order of the paper's main table by its mean over SST-2 and MRPC, but for near ties; NSP is not in it."""
@@ -242,11 +243,13 @@ def test_names_that_try_to_be_markup_stay_names(run_dir: Path, tmp_path: Path) -
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1, block
 
 
-def test_only_a_run_whose_suite_asks_for_findings_gets_them_and_old_ones_go(run_dir: Path, tmp_path: Path) -> None:
+def test_only_a_run_whose_suite_asks_for_findings_gets_them_and_old_ones_go(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
-    shutil.copytree(run_dir, folder, ignore=shutil.ignore_patterns("report.html", "figures"))
+    shutil.copytree(contested_run(tmp_path_factory), folder)
     write_views(FinishedRun(folder))
-    assert (folder / FINDINGS).read_text(encoding="utf-8") == page_of(FinishedRun(run_dir))
+    assert (folder / FINDINGS).read_text(encoding="utf-8") == page_of(FinishedRun(folder))
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     record["suite"]["findings"] = None
     (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
