@@ -94,7 +94,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     # kind "point": an operating point, thinned to 1/2000 of cost in-sample, at fixed costs under protocols that have no
     # threshold axis (rates and exits are null there); "band": the bootstrap's interval at a fixed relative cost.
-    # The curve of a grid has at each cost the parameters chosen there, and no thresholds unless they are the same throughout.
+    # A grid's curve has at each cost the parameters chosen there, no thresholds unless they are the same throughout.
     # Only a suite's entry as a whole, and the bound "random", has curves; exits[m - 1] samples exit at layer m.
     "curves": pa.schema(
         CACHE_FIELDS
