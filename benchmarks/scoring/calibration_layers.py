@@ -57,7 +57,11 @@ class CalibrationLayers(Sequence[Layer]):
             features=self._taken(lambda rows: cache.features(index, rows)) if "features" in inputs else None,
             offset_norm=norms,
             head=head,
+            outputs={name: self._taken(self._output(name, index)) for name in output_names(inputs)},
         )
+
+    def _output(self, name: str, index: int) -> Callable[[slice], Tensor]:
+        return lambda rows: self.cache.output(name, index, rows)
 
     def _taken(self, read: Callable[[slice], Tensor]) -> Tensor:
         """The chosen samples, in their order, of what ``read`` gives for each block of the cache."""
@@ -83,16 +87,24 @@ def read_layer(cache: Cache, index: int, rows: slice, inputs: frozenset[Input]) 
         features=cache.features(index, rows) if "features" in inputs else None,
         offset_norm=cache.offset_norms(index, rows) if "offset_norm" in inputs else None,
         head=cache.head(index) if "head" in inputs else None,
+        outputs={name: cache.output(name, index, rows) for name in output_names(inputs)},
     )
 
 
 def check_inputs(cache: Cache, signal: ExitSignal) -> None:
-    """Raise InputError naming signal and cache when the cache lacks a declared input, or has the wrong pooler."""
+    """Raise InputError naming signal and cache when the signal cannot run there."""
+    if reason := cannot_run(cache, signal):
+        raise InputError(reason)
+
+
+def cannot_run(cache: Cache, signal: ExitSignal) -> str:
+    """Why the signal cannot run on the cache: it lacks a declared input, or has the wrong pooler; empty if it can."""
     held = {"features": cache.has_features, "head": cache.has_heads, "offset_norm": cache.has_offset_norms}
     words = {"features": "features", "head": "heads", "offset_norm": "offset norms"}
     missing = [words[item] for item in sorted(signal.inputs) if not held.get(item, True)]
-    missing += [f"the output {name!r}" for name in output_names(signal.inputs)]
+    missing += [f"the output {name!r}" for name in output_names(signal.inputs) if name not in cache.output_names]
     if missing:
-        raise InputError(f"signal {signal.text} reads {' and '.join(missing)}, which cache {cache.name} does not hold")
+        return f"signal {signal.text} reads {' and '.join(missing)}, which cache {cache.name} does not hold"
     if unsuited := signal.unsuited(cache.manifest.model.pooler):
-        raise InputError(f"cache {cache.name}: {unsuited}")
+        return f"cache {cache.name}: {unsuited}"
+    return ""

@@ -74,9 +74,9 @@ def all_norms(cache: Cache) -> None:
 @torch.inference_mode()
 def sum_features(cache: Cache) -> None:
     """One pass over the features, mapped block by block like everything that reads a cache."""
-    for layer in range(cache.layers):
+    for layer in range(1, cache.layers + 1):
         for shard in cache.shards:
-            shard.stored_features.block(layer).sum()
+            shard.features(layer).block(slice(None)).sum()
 
 
 def test_offset_norms_against_a_sum(bare: Cache, record_ratio: RecordOne) -> None:

@@ -2,8 +2,9 @@ from .card import cache_card as cache_card
 from .compaction import compact as compact
 from .format.manifest import Manifest as Manifest
 from .format.manifest import Model as Model
+from .format.manifest import Output as Output
 from .format.manifest import Task as Task
-from .format.manifest import read_manifest as read_manifest
+from .format.manifest_file import read_manifest as read_manifest
 from .format.tasks import TASKS as TASKS
 from .import_arrays import import_arrays as import_arrays
 from .reader import Cache as Cache
@@ -24,6 +25,7 @@ __all__ = [
     "Head",
     "Manifest",
     "Model",
+    "Output",
     "Task",
     "cache_card",
     "compact",

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from exitbench.cache.format.files import child
 from exitbench.cache.reader import Cache
 
 
 def cache_card(cache: Cache) -> dict[str, Any]:
-    """Model, task, rows, accuracy per layer in percent, bytes on disk and provenance."""
+    """Model, task, rows, accuracy per layer in percent, bytes on disk and provenance.
+
+    Where the target is ``final`` an answer is right if it agrees with the last layer's.
+    """
     manifest = cache.manifest
-    right = (cache.predictions() == cache.labels).mean(axis=1) * 100
-    counts = {name: int((cache.labels == k).sum()) for k, name in enumerate(manifest.task.classes)}
+    right = (cache.predictions() == cache.truth()).mean(axis=1) * 100
+    counts = {
+        name: int((cache.labels == k).sum()) if cache.labelled else None for k, name in enumerate(manifest.task.classes)
+    }
     return {
         "name": cache.name,
+        "schema": manifest.version,
         "task": manifest.task.name,
         "split": manifest.split,
         "metric": manifest.task.metric,
@@ -22,10 +30,16 @@ def cache_card(cache: Cache) -> dict[str, Any]:
         "model": manifest.model.name,
         "revision": manifest.model.revision,
         "layers": cache.layers,
-        "width": cache.width,
+        "width": cache.width if manifest.widths is None else list(manifest.widths),
         "pooling": manifest.model.pooling,
         "pooler": manifest.model.pooler,
         "rows": cache.rows,
+        "role": manifest.split_role,
+        "target": manifest.target,
+        "groups": None if cache.groups is None else len(np.unique(cache.groups)),
+        "costs": None if cache.costs is None else list(cache.costs),
+        "cost_unit": manifest.cost_unit,
+        "outputs": {output.name: output.description for output in manifest.outputs},
         "shards": len(cache.shards),
         "features": manifest.feature_dtype,
         "heads": cache.has_heads,

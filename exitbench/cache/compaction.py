@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from exitbench.atomic_files import whole_folder, write_text, write_whole
 from exitbench.cache.format.files import CHUNK, changed, child, refuse_changed
 from exitbench.cache.format.manifest import MANIFEST, ShardEntry
 from exitbench.cache.format.safetensors_file import encode
-from exitbench.cache.reader import Cache, Shard
+from exitbench.cache.format.stored_shard import Shard
+from exitbench.cache.reader import Cache
 from exitbench.errors import InputError
 
 
@@ -61,11 +63,11 @@ def _compact_shard(cache: Cache, shard: Shard, folder: Path) -> ShardEntry:
     for entry in (shard.entry, shard.entry.features):
         refuse_changed(child(cache.path, entry.file), entry.sha256)
     rows = slice(shard.start, shard.stop)
-    tensors = {
-        "labels": shard.stored_labels.block(),
-        "ids": shard.stored_ids.block(),
-        "logits": shard.stored_logits.block(),
-        "offset_norm": torch.stack([cache.offset_norms(layer, rows) for layer in range(1, cache.layers + 1)]),
-    }
+    norms = torch.stack([cache.offset_norms(layer, rows) for layer in range(1, cache.layers + 1)])
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in shard.file.tensors.items():
+        tensors[name] = tensor.block()
+        if name == "logits":  # where the writer has them
+            tensors["offset_norm"] = norms
     digest = write_whole(folder / shard.entry.file, encode(tensors))
     return replace(shard.entry, sha256=digest, features=None)

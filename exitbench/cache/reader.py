@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -13,44 +13,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from exitbench.cache.format.arrays import layer_name
 from exitbench.cache.format.files import child, file_bytes, refuse_changed
 from exitbench.cache.format.finite import all_finite
-from exitbench.cache.format.manifest import MANIFEST, Manifest, ShardEntry, read_manifest
-from exitbench.cache.format.safetensors_file import StoredTensor, TensorFile, open_tensors
-from exitbench.cache.format.shard_buffer import FEATURE_DTYPES
-from exitbench.errors import InputError
+from exitbench.cache.format.manifest import MANIFEST, Target
+from exitbench.cache.format.manifest_file import read_manifest
+from exitbench.cache.format.safetensors_file import open_tensors
+from exitbench.cache.format.stored_shard import Shard, StoredLayer
+from exitbench.errors import InputError, did_you_mean
 from exitbench.head_algebra import Head, head_algebra, offset_norms
 
 __all__ = ["Cache", "Head", "Shard", "head_algebra", "offset_norms"]
 
 EVERYTHING = slice(None)
-
-
-class Shard:
-    """One shard of a cache; feature files are opened only when features are asked for."""
-
-    def __init__(self, directory: Path, manifest: Manifest, entry: ShardEntry, start: int) -> None:
-        self.directory, self.manifest, self.entry = directory, manifest, entry
-        self.start, self.stop = start, start + entry.rows
-        self.rows = entry.rows
-        self._file: TensorFile = open_tensors(directory, entry.file)
-        layers, classes = manifest.model.layers, len(manifest.task.classes)
-        self.stored_labels = self._file.tensor("labels").expect(torch.int64, (self.rows,))
-        self.stored_ids = self._file.tensor("ids").expect(torch.int64, (self.rows,))
-        self.stored_logits = self._file.tensor("logits").expect(torch.float32, (layers, self.rows, classes))
-        self.stored_norms: StoredTensor | None = None
-        if "offset_norm" in self._file.tensors:
-            self.stored_norms = self._file.tensor("offset_norm").expect(torch.float32, (layers, self.rows))
-
-    @cached_property
-    def stored_features(self) -> StoredTensor:
-        """The feature tensor [layers, rows, width]; its file is opened here, on first use."""
-        features, dtype = self.entry.features, self.manifest.feature_dtype
-        if features is None or dtype is None:
-            raise InputError(f"{self.directory}: expected features, found a compact cache without them")
-        tensor = open_tensors(self.directory, features.file).tensor("features")
-        width = self.manifest.model.width or tensor.shape[-1]
-        return tensor.expect(FEATURE_DTYPES[dtype], (self.manifest.model.layers, self.rows, width))
 
 
 class Cache:
@@ -90,6 +65,8 @@ class Cache:
 
     def _check_labels_and_ids(self) -> None:
         for shard in self.shards:
+            if shard.stored_labels is None:
+                continue
             labels = shard.stored_labels.block()
             wrong = torch.nonzero((labels < 0) | (labels >= self.classes))
             if len(wrong):
@@ -105,8 +82,45 @@ class Cache:
 
     @cached_property
     def labels(self) -> NDArray[np.int64]:
-        """The right class of every sample, [samples]."""
-        return np.concatenate([shard.stored_labels.copied().numpy() for shard in self.shards])
+        """The right class of every sample, [samples]; an InputError in a cache without labels."""
+        stored = [shard.stored_labels for shard in self.shards if shard.stored_labels is not None]
+        if not stored:
+            raise InputError(f"{self.path}: expected labels, found a cache without them; judge by the target final")
+        return np.concatenate([labels.copied().numpy() for labels in stored])
+
+    @property
+    def labelled(self) -> bool:
+        return self.manifest.labelled
+
+    def truth(self, target: Target | None = None) -> NDArray[np.int64]:
+        """The answer that counts as right for every sample, [samples]: its label, or what the last layer says.
+
+        Without a ``target`` it is the cache's own.
+        """
+        if (target or self.manifest.target) == "labels":
+            return self.labels
+        return np.asarray(self.logits(self.layers).argmax(dim=1).cpu().numpy())
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64] | None:
+        """The group of every sample, [samples], where rows belong together; else ``None``."""
+        stored = [shard.stored_groups for shard in self.shards if shard.stored_groups is not None]
+        return np.concatenate([groups.copied().numpy() for groups in stored]) if stored else None
+
+    @property
+    def costs(self) -> tuple[float, ...] | None:
+        """The cumulative cost of exiting at each layer; ``None`` is layer over depth."""
+        return self.manifest.costs
+
+    @property
+    def widths(self) -> tuple[int | None, ...]:
+        """The feature width of every exit; ``None`` where it is not known."""
+        return self.manifest.widths or (self.width,) * self.layers
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the extra outputs."""
+        return tuple(output.name for output in self.manifest.outputs)
 
     @cached_property
     def ids(self) -> NDArray[np.int64]:
@@ -152,22 +166,30 @@ class Cache:
 
     def logits(self, layer: int, rows: slice = EVERYTHING) -> Tensor:
         """The logits of one layer, [samples, classes] float32; never opens a feature file."""
-        return self._gather(layer, rows, lambda shard: shard.stored_logits)
+        return self._gather(layer, rows, lambda shard: shard.logits(layer))
 
     def features(self, layer: int, rows: slice = EVERYTHING) -> Tensor:
-        """The head inputs of one layer, [samples, width] in the stored dtype."""
-        return self._gather(layer, rows, lambda shard: shard.stored_features)
+        """The head inputs of one layer, [samples, width of the layer] in the stored dtype."""
+        return self._gather(layer, rows, lambda shard: shard.features(layer))
+
+    def output(self, name: str, layer: int, rows: slice = EVERYTHING) -> Tensor:
+        """An extra output at one layer, [samples] or [samples, k] float32."""
+        if name not in self.output_names:
+            names = ", ".join(self.output_names) or "none"
+            raise InputError(
+                f"{self.path}: expected an output {name!r}, found {names}.{did_you_mean(name, self.output_names)}"
+            )
+        return self._gather(layer, rows, lambda shard: shard.output(name, layer))
 
     def offset_norms(self, layer: int, rows: slice = EVERYTHING) -> Tensor:
         """``||x + o||`` at one layer, [samples] float32: stored, or computed in row blocks."""
         if self.stores_offset_norms:
-            return self._gather(layer, rows, _stored_norms)
+            return self._gather(layer, rows, lambda shard: shard.offset_norms(layer))
         if not self.has_offset_norms:
             raise InputError(f"{self.path}: expected offset norms, or features and heads, found neither")
         offset = self.head(layer).offset.to("cpu")
         norms = [
-            offset_norms(shard.stored_features.block(layer - 1, rows=inner), offset)
-            for shard, inner in self._shard_slices(layer, rows)
+            offset_norms(shard.features(layer).block(inner), offset) for shard, inner in self._shard_slices(layer, rows)
         ]
         result = norms[0] if len(norms) == 1 else torch.cat(norms)
         self._refuse_non_finite(result, f"{self.path}: features", layer, rows.indices(self.rows)[0])
@@ -184,27 +206,32 @@ class Cache:
 
     @cached_property
     def _heads(self) -> list[Head]:
-        weight, bias = self.head_tensors()
-        return [head_algebra(weight[m], bias[m]).to(self.device) for m in range(self.layers)]
+        weights, bias = self.head_tensors()
+        return [head_algebra(weight, bias[m]).to(self.device) for m, weight in enumerate(weights)]
 
-    def head_tensors(self) -> tuple[Tensor, Tensor]:
-        """The stored heads: weight [layers, classes, width] and bias [layers, classes], float32."""
+    def head_tensors(self) -> tuple[Sequence[Tensor], Tensor]:
+        """The stored heads: the weights of every layer, [classes, width of the layer], and bias [layers, classes]."""
         entry = self.manifest.heads
         if entry is None:
             raise InputError(f"{self.path}: expected heads, found a cache that was imported without them")
         stored = open_tensors(self.path, entry.file)
-        weight = stored.tensor("weight")
-        width = self.width or weight.shape[-1]
-        weight.expect(torch.float32, (self.layers, self.classes, width))
-        bias = stored.tensor("bias").expect(torch.float32, (self.layers, self.classes))
-        result = weight.block(), bias.block()
-        for tensor, name in zip(result, ("weight", "bias"), strict=True):
-            if not all_finite(tensor):
-                layer = int(torch.nonzero(~torch.isfinite(tensor))[0, 0]) + 1
-                raise InputError(
-                    f"{stored.path}: expected finite numbers, found one in {name} of layer {layer} that is not"
-                )
-        return result
+        bias = stored.tensor("bias").expect(torch.float32, (self.layers, self.classes)).block()
+        if self.manifest.widths is None:
+            weight = stored.tensor("weight")
+            weight.expect(torch.float32, (self.layers, self.classes, self.width or weight.shape[-1]))
+            weights: Sequence[Tensor] = list(weight.block())
+        else:
+            weights = [
+                stored.tensor(layer_name("weight", layer)).expect(torch.float32, (self.classes, width)).block()
+                for layer, width in enumerate(self.manifest.widths, 1)
+            ]
+        for parts, name in ((weights, "weight"), (list(bias), "bias")):
+            for layer, part in enumerate(parts, 1):
+                if not all_finite(part):
+                    raise InputError(
+                        f"{stored.path}: expected finite numbers, found one in {name} of layer {layer} that is not"
+                    )
+        return weights, bias
 
     def predictions(self) -> NDArray[np.int64]:
         """The predicted class of every sample at every layer, [layers, samples]."""
@@ -231,14 +258,14 @@ class Cache:
             if low < high or (shard is self.shards[0] and start >= stop):
                 yield shard, slice(low - shard.start, max(high, low) - shard.start)
 
-    def _gather(self, layer: int, rows: slice, stored: Callable[[Shard], StoredTensor]) -> Tensor:
+    def _gather(self, layer: int, rows: slice, stored: Callable[[Shard], StoredLayer]) -> Tensor:
         parts = list(self._shard_slices(layer, rows))
         total = sum(inner.stop - inner.start for _, inner in parts)
         whole: Tensor | None = None
         filled = 0
         for shard, inner in parts:
-            tensor = stored(shard)
-            block = tensor.block(layer - 1, rows=inner)
+            source = stored(shard)
+            block, tensor = source.block(inner), source.tensor
             self._refuse_non_finite(block, f"{tensor.path}: {tensor.name}", layer, shard.start + inner.start)
             if len(parts) == 1:
                 return block.to(self.device)
@@ -255,8 +282,3 @@ class Cache:
             row = int(torch.nonzero(~finite)[0, 0])
             value = block[row][~finite[row]].reshape(-1)[0].item()
             raise InputError(f"{source}: expected finite numbers, found {value} at layer {layer}, row {row + start}")
-
-
-def _stored_norms(shard: Shard) -> StoredTensor:
-    assert shard.stored_norms is not None
-    return shard.stored_norms

@@ -8,12 +8,13 @@ that space it carries more the harder it is, so that null-space scores have some
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from exitbench.cache.format.manifest import FeatureDtype, Metric, Model, Task
+from exitbench.cache.format.manifest import FeatureDtype, Metric, Model, Output, SplitRole, Task
 from exitbench.cache.writer import CacheWriter
 
 PERSISTENT = 0.7
@@ -41,26 +42,52 @@ def synthetic_cache(
     split: str = "dev",
     model: str = "synthetic",
     heads: bool = True,
+    widths: Sequence[int] | None = None,
+    costs: Sequence[float] | None = None,
+    outputs: Sequence[str] = (),
+    group_rows: int | None = None,
+    labelled: bool = True,
+    role: SplitRole = "test",
 ) -> Path:
-    """Write a synthetic cache at ``path`` and return it; rows are made block by block, never all at once."""
+    """Write a synthetic cache at ``path`` and return it; rows are made block by block, never all at once.
+
+    ``widths`` are those of the exits where they differ; each of the ``outputs`` says how sure an exit is, in (0, 1);
+    ``group_rows`` neighbouring rows make a group.
+    """
     names = tuple(f"class {k}" for k in range(classes))
-    directions, weight, bias = _heads(layers, classes, width, seed)
+    directions, weight, bias = _heads(layers, classes, max(widths or [width]), seed)
+    cut = [weight[m, :, :own] for m, own in enumerate(widths or [])]
     with CacheWriter(
         path,
         task=Task(task, names, metric),
         split=split,
-        model=Model(model, None, layers, width, "none", "none"),
-        heads=(weight, bias) if heads else None,
+        model=Model(model, None, layers, None if widths else width, "none", "none"),
+        heads=(cut or weight, bias) if heads else None,
         feature_dtype=None if compact else feature_dtype,
         shard_rows=shard_rows,
         provenance={"started": "2000-01-01T00:00:00+00:00", "seed": seed, "note": "synthetic"},
+        costs=costs,
+        widths=widths,
+        outputs=[Output(name, description="how sure the exit is") for name in outputs],
+        groups=group_rows is not None,
+        labelled=labelled,
+        role=role,
     ) as writer:
         for shard in writer.pending(rows):
             for start in range(shard.start, shard.stop, BLOCK_ROWS):
                 count = min(BLOCK_ROWS, shard.stop - start)
                 labels, features = _samples(directions, start, count, classes, seed)
+                if cut:  # what a narrow exit does not see is not there
+                    for m, own in enumerate(widths or []):
+                        features[m, :, own:] = 0
                 logits = torch.einsum("mnw,mcw->mnc", features, weight) + bias[:, None]
-                writer.add(labels=labels, logits=logits, features=features)
+                writer.add(
+                    labels=labels if labelled else None,
+                    logits=logits,
+                    features=[features[m, :, : len(head.T)] for m, head in enumerate(cut)] if cut else features,
+                    groups=None if group_rows is None else torch.arange(start, start + count) // group_rows,
+                    outputs={name: torch.softmax(logits, dim=2).amax(dim=2) for name in outputs},
+                )
     return Path(path)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import torch
 
+from exitbench.cache.format.arrays import FEATURE_DTYPES
 from exitbench.cache.format.files import child, refuse_changed
-from exitbench.cache.format.manifest import MANIFEST, read_manifest
-from exitbench.cache.format.shard_buffer import FEATURE_DTYPES
+from exitbench.cache.format.manifest import MANIFEST
+from exitbench.cache.format.manifest_file import read_manifest
 from exitbench.cache.reader import Cache
 from exitbench.errors import InputError
 
@@ -62,6 +63,9 @@ def wrong_numbers(cache: Cache) -> Iterator[str]:
     if cache.has_heads:
         cache.head_tensors()
     for layer in range(1, cache.layers + 1):
+        for name in cache.output_names:
+            for rows in cache.blocks(BLOCK_ROWS):
+                cache.output(name, layer, rows)
         if comparable:
             yield from islice(_inconsistent(cache, layer), 1)
         else:

@@ -8,45 +8,48 @@ ends in the same bytes as one that ran through.
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from exitbench import atomic_files
 from exitbench.atomic_files import PARTIAL, make_directory, partial_name, write_text, write_whole
+from exitbench.cache.format.cache_rows import CacheRows
+from exitbench.cache.format.heads import Heads, HeadTensors, own_widths
 from exitbench.cache.format.manifest import (
     MANIFEST,
-    MOST_SHARDS,
+    CostUnit,
     FeatureDtype,
     FileEntry,
     Manifest,
     Model,
-    Provenance,
+    Output,
     ShardEntry,
+    SplitRole,
+    Target,
     Task,
-    parse_manifest,
-    read_manifest,
 )
+from exitbench.cache.format.manifest_file import MOST_SHARDS, parse_manifest, read_manifest
 from exitbench.cache.format.resuming import (
     features_name,
     refuse_other_collection,
     refuse_other_shards,
     refuse_other_total,
+    refuse_repeated_ids,
     shard_name,
     shard_number,
+    started_provenance,
 )
-from exitbench.cache.format.safetensors_file import encode, open_tensors
-from exitbench.cache.format.shard_buffer import CacheRows, ShardBuffer, checked_heads
+from exitbench.cache.format.safetensors_file import encode
+from exitbench.cache.format.shard_buffer import ShardBuffer
 from exitbench.errors import InputError
-from exitbench.head_algebra import head_algebra
 
 HEADS = "heads.safetensors"
 
@@ -58,8 +61,13 @@ class CacheWarning(UserWarning):
 class CacheWriter:
     """A context manager that takes batches of any size and writes a complete cache.
 
-    ``heads`` is (weight [layers, classes, width], bias [layers, classes]) or None. ``feature_dtype``
-    None makes a compact cache: features may still be given, for the offset norms, but are not kept.
+    ``heads`` is (weight [layers, classes, width], bias [layers, classes]) or None; where exits differ in width, the
+    weights are a list of one [classes, width of the layer] each, and ``widths`` says the same where there are no heads.
+    ``feature_dtype`` None makes a compact cache: features may still be given, for the offset norms, but are not kept.
+    ``costs`` [layers] is the cumulative cost of exiting at each layer, in ``cost_unit``; by default layer over depth.
+    ``outputs`` are the extra outputs that every batch has; with ``groups`` every batch has groups; a cache that is not
+    ``labelled`` is judged by agreement with the last layer (``target`` final), as a labelled one may be.
+    ``role`` is ``train`` where the network was trained on these rows.
     Leaving the block by an exception keeps what is finished; the same call again resumes it. Loop over
     :meth:`pending` to deliver exactly the missing rows, also when several processes share the work
     (``rank`` of ``ranks``; ``barrier`` waits for all of them). ``provenance`` may hold metadata of your own,
@@ -73,10 +81,19 @@ class CacheWriter:
         task: Task,
         split: str,
         model: Model,
-        heads: tuple[Tensor | ArrayLike, Tensor | ArrayLike] | None = None,
+        heads: Heads | None = None,
         feature_dtype: FeatureDtype | None = None,
         shard_rows: int = 4096,
         provenance: dict[str, Any] | None = None,
+        costs: Sequence[float] | None = None,
+        cost_unit: CostUnit = "relative",
+        widths: Sequence[int] | None = None,
+        outputs: Sequence[Output] = (),
+        groups: bool = False,
+        labelled: bool = True,
+        target: Target | None = None,
+        role: SplitRole = "test",
+        derived: Mapping[str, Any] | None = None,
         rank: int = 0,
         ranks: int = 1,
         barrier: Callable[[], None] = lambda: None,
@@ -85,11 +102,13 @@ class CacheWriter:
             raise InputError(f"expected shards of at least 1 row, found {shard_rows}")
         self.path = Path(path)
         self.shard_rows, self.rank, self.ranks, self.barrier = shard_rows, rank, ranks, barrier
-        self._heads = None if heads is None else checked_heads(self.path, heads, task, model)
-        width = model.width if self._heads is None else int(self._heads["weight"].shape[2])
+        own = tuple(widths) if widths is not None else own_widths(heads)
+        width = None if own else model.width
+        self._heads: HeadTensors | None = None
+        if heads is not None:
+            self._heads = HeadTensors.of(self.path, heads, task, model.layers, width, own)
+            width = None if own else self._heads.width
         self._head_entry: FileEntry | None = None
-        metadata = {"started": datetime.now(UTC).isoformat(timespec="seconds"), **(provenance or {})}
-        listed = {name: metadata.pop(name) for name in Provenance.__dataclass_fields__ if name in metadata}
         self._plan = Manifest(
             complete=False,
             task=task,
@@ -99,15 +118,22 @@ class CacheWriter:
             feature_dtype=feature_dtype,
             heads=None,
             shards=(),
-            provenance=Provenance(**listed),
-            extra_provenance=tuple(sorted(metadata.items())),
+            **started_provenance(provenance),
+            labelled=labelled,
+            target=target or ("labels" if labelled else "final"),
+            split_role=role,
+            groups=groups,
+            costs=None if costs is None else tuple(map(float, costs)),
+            cost_unit=cost_unit,
+            widths=own,
+            outputs=tuple(outputs),
+            derived=None if derived is None else json.loads(json.dumps(derived)),
         )
         parse_manifest(self._plan.to_json().encode(), self.path / MANIFEST)
         self._done: dict[int, ShardEntry] = {}
         self._rank_shards: dict[int, ShardEntry] = {}
         self._total: int | None = None
         self._buffer: ShardBuffer | None = None
-        self._offsets: list[Tensor] | None = None
         self._next = 0
         self._warned = False
 
@@ -147,25 +173,37 @@ class CacheWriter:
     def add(
         self,
         *,
-        labels: Tensor | ArrayLike,
         logits: Tensor | ArrayLike,
-        features: Tensor | ArrayLike | None = None,
+        labels: Tensor | ArrayLike | None = None,
+        features: Tensor | ArrayLike | Sequence[Tensor | ArrayLike] | None = None,
         ids: Tensor | ArrayLike | None = None,
         offset_norm: Tensor | ArrayLike | None = None,
+        groups: Tensor | ArrayLike | None = None,
+        outputs: Mapping[str, Tensor | ArrayLike] | None = None,
     ) -> None:
-        """Take a batch: labels [n], logits [layers, n, classes], features [layers, n, width], ids [n].
+        """Take a batch: labels [n], logits [layers, n, classes], features [layers, n, width], ids [n], groups [n].
 
-        Offset norms [layers, n] are computed from features and heads when they are not given; ids are
-        the row numbers when they are not given. Float64 values are rounded to float32.
+        Features are a list of one [n, width of the layer] each where exits differ in width; outputs are [layers, n] or
+        [layers, n, k] by name. Offset norms [layers, n] are computed from features and heads when they are not given;
+        ids are the row numbers when they are not given. Float64 values are rounded to float32.
         """
-        batch = CacheRows.make(labels, logits, features, ids, offset_norm)
+        batch = CacheRows.make(
+            logits=logits,
+            labels=labels,
+            features=features,
+            ids=ids,
+            offset_norm=offset_norm,
+            groups=groups,
+            outputs=outputs,
+            ragged=self._plan.widths is not None,
+        )
         if batch.rounded and not self._warned:
             self._warned = True
             warnings.warn("float64 values were rounded to float32", CacheWarning, stacklevel=2)
         start = self._buffer.position if self._buffer else self._next * self.shard_rows
         batch.check(self._plan, start)
         if batch.offset_norm is None and batch.features is not None and self._heads is not None:
-            batch = batch.with_offset_norms(self._head_offsets(self._heads))
+            batch = batch.with_offset_norms(self._heads.offsets)
             batch.check(self._plan, start)  # the squares of finite features may not be finite
         while len(batch):
             if self._buffer is None:
@@ -195,7 +233,7 @@ class CacheWriter:
         if earlier.complete:
             raise InputError(f"{self.path}: expected a new or unfinished cache, found a complete one")
         if self._heads is not None:
-            self._write_heads(earlier)
+            self._write_heads(self._heads.file_bytes, earlier)
         refuse_other_collection(self.path, earlier, replace(self._plan, heads=self._head_entry))
         unchanged = {"provenance": earlier.provenance, "extra_provenance": earlier.extra_provenance}
         self._plan = replace(self._plan, heads=self._head_entry, **unchanged)  # type: ignore[arg-type]
@@ -208,9 +246,7 @@ class CacheWriter:
         while self._next in self._done:
             self._next += 1
 
-    def _write_heads(self, earlier: Manifest) -> None:
-        assert self._heads is not None
-        blocks = b"".join(bytes(block) for block in encode(self._heads))
+    def _write_heads(self, blocks: bytes, earlier: Manifest) -> None:
         target = self.path / HEADS
         if self.rank == 0 and not (target.exists() and target.read_bytes() == blocks):
             if earlier.shards:
@@ -218,21 +254,15 @@ class CacheWriter:
             write_whole(target, [blocks])
         self._head_entry = FileEntry(HEADS, hashlib.sha256(blocks).hexdigest())
 
-    def _head_offsets(self, heads: dict[str, Tensor]) -> list[Tensor]:
-        if self._offsets is None:
-            pairs = zip(heads["weight"], heads["bias"], strict=True)
-            self._offsets = [head_algebra(weight, bias).offset for weight, bias in pairs]
-        return self._offsets
-
     def _write_shard(self) -> None:
         assert self._buffer is not None
         number, tensors, features = self._next, *self._buffer.tensors()
         if number >= MOST_SHARDS:
             raise InputError(f"{self.path}: expected at most {MOST_SHARDS:,} shards, found more; give larger ones")
         entry: FileEntry | None = None
-        if features is not None:
+        if features:
             name = features_name(number)
-            entry = FileEntry(name, write_whole(self.path / name, encode({"features": features})))
+            entry = FileEntry(name, write_whole(self.path / name, encode(features)))
         digest = write_whole(self.path / shard_name(number), encode(tensors))
         shard = ShardEntry(self._buffer.filled, shard_name(number), digest, entry)
         self._done[number] = self._rank_shards[number] = shard
@@ -277,7 +307,7 @@ class CacheWriter:
         missing = set(range(max(self._done) + 1)) - set(self._done)
         if missing or (self._total is not None and self.rows_done != self._total):
             raise InputError(f"{self.path}: expected all shards, {len(missing) or 'some'} are missing")
-        self._refuse_repeated_ids()
+        refuse_repeated_ids(self.path, self._done.values())
         if leftovers := [*self._rank_paths(), *self.path.glob(f".*{PARTIAL}")]:
             # The other ranks' shards are recorded first, so that no moment of a kill loses one.
             self._rank_shards = self._done
@@ -285,11 +315,3 @@ class CacheWriter:
             for path in leftovers:
                 atomic_files.disk.remove(path)
         self._write_record(complete=True)
-
-    def _refuse_repeated_ids(self) -> None:
-        ids: list[NDArray[np.int64]] = [
-            open_tensors(self.path, entry.file).tensor("ids").copied().numpy() for entry in self._done.values()
-        ]
-        values, counts = np.unique(np.concatenate(ids), return_counts=True)
-        if counts.max() > 1:
-            raise InputError(f"{self.path}: expected every id once, found id {values[counts > 1][0]} more than once")

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from exitbench.cache import CacheWriter, Model, Task, head_algebra
-from exitbench.cache.format.shard_buffer import FEATURE_DTYPES
+from exitbench.cache.format.arrays import FEATURE_DTYPES
 from exitbench.errors import InputError, did_you_mean
 from exitbench.models.data.batches import Tokens, length_batches
 from exitbench.models.devices import autocast_dtype, library_versions, processes

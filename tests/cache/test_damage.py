@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from exitbench import atomic_files
 from exitbench.cache import Cache, CacheWriter, Model, Task, compact, import_arrays, synthetic_cache, verify
-from exitbench.cache.format.manifest import MOST_SHARDS, read_manifest
+from exitbench.cache.format.manifest_file import MOST_SHARDS, read_manifest
 from exitbench.errors import InputError
 from tests.support.cache_writing import remove_norms
 

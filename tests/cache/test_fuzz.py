@@ -17,9 +17,15 @@ from tests.support.hostile_values import ANYTHING, key_paths, replaced
 FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return synthetic_cache(tmp_path_factory.mktemp("fuzz") / "cache", rows=20, layers=2, width=3, shard_rows=10)
+VERSIONS: dict[str, dict[str, Any]] = {
+    "version 1": {"width": 3},
+    "version 2": {"widths": [3, 2], "costs": [1, 2], "outputs": ["lte"], "group_rows": 4, "role": "calibration"},
+}
+
+
+@pytest.fixture(scope="module", params=VERSIONS.values(), ids=VERSIONS.keys())
+def pristine(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    return synthetic_cache(tmp_path_factory.mktemp("fuzz") / "cache", rows=20, layers=2, shard_rows=10, **request.param)
 
 
 @pytest.fixture
@@ -45,7 +51,13 @@ def opened_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[Path]]:
 
 def use(cache: Path) -> None:
     """Everything a reader can do; an InputError of one line is the only way out."""
-    for action in (lambda: cache_card(Cache(cache)), lambda: verify(cache), lambda: Cache(cache).features(1)):
+    for action in (
+        lambda: cache_card(Cache(cache)),
+        lambda: verify(cache),
+        lambda: Cache(cache).features(1),
+        lambda: Cache(cache).output("lte", 2),
+        lambda: Cache(cache).truth("final"),
+    ):
         try:
             action()
         except InputError as error:

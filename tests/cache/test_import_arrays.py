@@ -115,7 +115,6 @@ def without(name: str) -> dict[str, np.ndarray]:
 
 
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "no labels": (without("labels"), {}, "expected an array 'labels'"),
     "no logits": (without("logits"), {}, "expected an array 'logits'"),
     "weight alone": (without("bias"), {}, "expected weight and bias together"),
     "an unknown array": (example() | {"logit": np.zeros(3)}, {}, "found 'logit'. Did you mean logits?"),

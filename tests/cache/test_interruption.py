@@ -63,6 +63,16 @@ def content(path: Path) -> dict[str, bytes]:
     return {item.name: item.read_bytes() for item in sorted(path.iterdir())}
 
 
+VERSION_2 = {
+    "widths": [4, 6],
+    "costs": [1.0, 3.0],
+    "outputs": ["lte", "hazard"],
+    "group_rows": 7,
+    "labelled": False,
+    "role": "train",
+}
+
+
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return content(synthetic_cache(tmp_path_factory.mktemp("whole") / "cache", **SIZE))
@@ -95,6 +105,26 @@ def test_stopped_at_every_file_operation_it_resumes_to_the_same_bytes(
             synthetic_cache(path, **SIZE)
         # Accepted before the resume only if the last word, the completing rename, was already in place.
         assert content(path) == uninterrupted, f"stopped {'after' if after else 'in'} {operations[k - 1]} ({k})"
+
+
+def test_a_cache_of_version_2_stopped_at_every_file_operation_resumes_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = SIZE | VERSION_2
+    expected = content(synthetic_cache(tmp_path / "whole", **size))
+    counting = FailingDisk(-1)
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic_files, "disk", counting)
+        synthetic_cache(tmp_path / "counted", **size)
+    for k in range(1, len(counting.operations) + 1):
+        path = tmp_path / f"stopped-{k}"
+        with monkeypatch.context() as patch:
+            patch.setattr(atomic_files, "disk", FailingDisk(k, after=k % 2 == 0))
+            with pytest.raises(Killed):
+                synthetic_cache(path, **size)
+        if not _accepted(path):
+            synthetic_cache(path, **size)
+        assert content(path) == expected, f"stopped at {counting.operations[k - 1]} ({k})"
 
 
 def test_stopped_twice_it_still_resumes(

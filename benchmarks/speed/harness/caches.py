@@ -34,11 +34,7 @@ def without_norms(source: Path, target: Path) -> Path:
     for shard in cache.shards:
         assert shard.entry.features is not None
         os.link(source / shard.entry.features.file, target / shard.entry.features.file)
-        tensors = {
-            "labels": shard.stored_labels.block(),
-            "ids": shard.stored_ids.block(),
-            "logits": shard.stored_logits.block(),
-        }
+        tensors = {name: stored.block() for name, stored in shard.file.tensors.items() if name != "offset_norm"}
         shards.append(replace(shard.entry, sha256=write_whole(target / shard.entry.file, encode(tensors))))
     _finish(cache, target, shards)
     return target
@@ -61,7 +57,7 @@ def repeated(source: Path, target: Path, times: int) -> Path:
         os.link(source / first.entry.features.file, target / features.file)
         logits = first.stored_logits.block()
         tensors: dict[str, Tensor] = {
-            "labels": first.stored_labels.block(),
+            "labels": first.file.tensor("labels").block(),
             "ids": torch.arange(number * first.rows, (number + 1) * first.rows),
             "logits": logits + JITTER * (2 * torch.rand(logits.shape, generator=generator) - 1),
             "offset_norm": first.stored_norms.block(),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from exitbench.cache.format.manifest import Manifest, ShardEntry
+import numpy as np
+
+from exitbench.cache.format.manifest import VERSION_2, Manifest, Provenance, ShardEntry
+from exitbench.cache.format.safetensors_file import open_tensors
 from exitbench.errors import InputError
 
 
@@ -25,6 +30,13 @@ def shard_number(name: str) -> int:
     return int(digits) if digits.isdigit() else -1
 
 
+def started_provenance(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The two fields of a manifest that say where its numbers come from; what is not listed there is kept too."""
+    metadata = {"started": datetime.now(UTC).isoformat(timespec="seconds"), **(given or {})}
+    listed = {name: metadata.pop(name) for name in Provenance.__dataclass_fields__ if name in metadata}
+    return {"provenance": Provenance(**listed), "extra_provenance": tuple(sorted(metadata.items()))}
+
+
 def refuse_other_collection(path: Path, earlier: Manifest, now: Manifest) -> None:
     """A collection resumes with the same data, task, model, versions and dtype, or not at all."""
     pairs = {
@@ -37,6 +49,8 @@ def refuse_other_collection(path: Path, earlier: Manifest, now: Manifest) -> Non
         "device": (earlier.provenance.device, now.provenance.device),
         "seed": (earlier.provenance.seed, now.provenance.seed),
     }
+    for name in VERSION_2:
+        pairs[name.replace("_", " ")] = (getattr(earlier, name), getattr(now, name))
     facts_then, facts_now = dict(earlier.extra_provenance), dict(now.extra_provenance)
     for name in sorted({*facts_then, *facts_now}):
         pairs[name.replace("_", " ")] = (facts_then.get(name), facts_now.get(name))
@@ -69,3 +83,11 @@ def refuse_other_total(path: Path, done: Mapping[int, ShardEntry], shard_rows: i
                 f"{path}: cannot resume: {entry.file} has {entry.rows} rows, expected {max(expected, 0)}"
                 f" of {total_rows} in shards of {shard_rows}"
             )
+
+
+def refuse_repeated_ids(path: Path, shards: Iterable[ShardEntry]) -> None:
+    """Every id of all shards together must be there once: randomness is a function of it."""
+    ids = [open_tensors(path, entry.file).tensor("ids").copied().numpy() for entry in shards]
+    values, counts = np.unique(np.concatenate(ids), return_counts=True)
+    if counts.max() > 1:
+        raise InputError(f"{path}: expected every id once, found id {values[counts > 1][0]} more than once")

@@ -35,11 +35,16 @@ def _print_card(card: dict[str, Any]) -> None:
     table.add_column(overflow="fold")
     accuracy, provenance = card.pop("accuracy_per_layer"), card.pop("provenance")
     card["bytes"] = f"{card['bytes']:,}"
-    card["classes"] = ", ".join(f"{name} ({count})" for name, count in card["classes"].items())
+    card["classes"] = ", ".join(
+        name if count is None else f"{name} ({count})" for name, count in card["classes"].items()
+    )
+    card["outputs"] = ", ".join(f"{name}: {text}" if text else name for name, text in card["outputs"].items()) or None
+    card["costs"] = "layer over depth" if card["costs"] is None else ", ".join(f"{cost:g}" for cost in card["costs"])
     for key, value in card.items():
         table.add_row(cell_text(key.replace("_", " ")), cell_text("-" if value is None else value))
     layers = "  ".join(f"{layer}: {value:.1f}" for layer, value in enumerate(accuracy, 1))
-    table.add_row(cell_text("accuracy"), cell_text(layers))
+    heading = "accuracy" if card["target"] == "labels" else "agrees with the last layer"
+    table.add_row(cell_text(heading), cell_text(layers))
     for key, value in provenance.items():
         text = ", ".join(f"{name} {version}" for name, version in value.items()) if isinstance(value, dict) else value
         table.add_row(cell_text(key), cell_text("-" if text in (None, "") else text))

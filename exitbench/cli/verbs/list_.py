@@ -53,7 +53,7 @@ def _signals(directories: list[Path]) -> list[dict[str, Any]]:
 
 
 def _caches() -> list[dict[str, Any]]:
-    from exitbench.cache.format.manifest import read_manifest
+    from exitbench.cache.format.manifest_file import read_manifest
     from exitbench.places import cache_directories
 
     rows = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import torch
+
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.models.network.multi_exit import MultiExitModel
@@ -32,8 +34,11 @@ def require_same_model(model: MultiExitModel, cache: Cache) -> None:
             )
     if not cache.has_heads:
         raise InputError(f"{cache.path}: expected a cache of this model, found one without heads to tell by")
+    if cache.manifest.widths is not None:
+        raise InputError(f"{cache.path}: expected a cache of this model, found one whose exits differ in width")
+    weights, biases = cache.head_tensors()
     for name, model_values, cache_values in zip(
-        ("weights", "biases"), model.head_arrays(), cache.head_tensors(), strict=True
+        ("weights", "biases"), model.head_arrays(), (torch.stack(list(weights)), biases), strict=True
     ):
         differs = (model_values != cache_values).flatten(1).any(dim=1)
         if bool(differs.any()):

@@ -9,7 +9,7 @@ import torch
 import exitbench
 from exitbench.benchmarks.scoring.score_cache import fitted, score, score_all, score_each
 from exitbench.cache import Cache, CacheWriter, Model, Task, synthetic_cache
-from exitbench.cache.reader import Shard
+from exitbench.cache.format.stored_shard import Shard
 from exitbench.errors import InputError
 from exitbench.signals import ExitSignal, Layer, Reference, load_registry, score_layers
 
@@ -107,10 +107,10 @@ def test_each_layers_logits_are_read_once_for_all_signals(path, registry, monkey
 
 
 def test_features_are_never_opened_when_no_signal_declares_them(path, registry, monkeypatch):
-    def refuse(self):
+    def refuse(self, layer):
         raise AssertionError("a feature file was opened")
 
-    monkeypatch.setattr(Shard, "stored_features", property(refuse))
+    monkeypatch.setattr(Shard, "features", refuse)
     score_all(Cache(path), [registry.make(text) for text in TEXTS])
     with pytest.raises(AssertionError, match="a feature file was opened"):
         score(Cache(path), ReadsFeatures())

@@ -5,7 +5,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from exitbench.cache.format.manifest import MANIFEST, read_manifest, schema
+from exitbench.cache.format.manifest import MANIFEST
+from exitbench.cache.format.manifest_file import read_manifest, schema
 from exitbench.errors import InputError
 
 
@@ -22,7 +23,7 @@ def edit(cache: Path, **changes: Any) -> None:
 
 
 def test_the_schema_is_a_valid_schema_and_accepts_the_example_of_the_design(cache: Path) -> None:
-    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.Draft202012Validator.check_schema(schema(1))
     sha = "0" * 64
     example = {
         "schema": 1,
@@ -58,8 +59,8 @@ def test_the_schema_is_a_valid_schema_and_accepts_the_example_of_the_design(cach
             "note": "",
         },
     }
-    jsonschema.validate(example, schema())
-    jsonschema.validate(json.loads((cache / MANIFEST).read_text()), schema())
+    jsonschema.validate(example, schema(1))
+    jsonschema.validate(json.loads((cache / MANIFEST).read_text()), schema(1))
 
 
 def test_a_manifest_survives_reading_and_writing_byte_for_byte(cache: Path) -> None:
@@ -72,8 +73,8 @@ def test_facts_a_collector_adds_to_the_provenance_are_kept(cache: Path) -> None:
 
 
 WRONG = {
-    "an unknown schema version": ({"schema": 2}, "expected schema version 1, found 2"),
-    "true for a version": ({"schema": True}, "expected schema version 1, found True"),
+    "an unknown schema version": ({"schema": 3}, "expected schema version 1 or 2, found 3"),
+    "true for a version": ({"schema": True}, "expected schema version 1 or 2, found True"),
     "one class": ({"task__classes": ["only"]}, "expected at least 2 classes, found 1"),
     "one layer": ({"model__layers": 1}, "expected at least 2 layers, found 1"),
     "layers as text": ({"model__layers": "12"}, "model.layers"),
