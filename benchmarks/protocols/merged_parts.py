@@ -69,10 +69,15 @@ class MergedParts:
             reason=reason,
             randomised=summed(randomised) if len(randomised) == len(values) else None,
         )
-        if self.parts[0].in_sample or status == "undefined":
+        if status == "undefined":
             return merged
-        realised, reason = self._realised(point, merged)
-        return dataclasses.replace(merged, status=realised, reason=reason)
+        if not self.parts[0].in_sample:
+            status, reason = self._realised(point, merged)
+        layers = [np.unique(value.exits) for value in values if value.exits is not None]
+        if all(len(exits) == 1 for exits in layers):
+            words = one_layer([int(exits[0]) for exits in layers], self.samples.depth)
+            status, reason = "degenerate", "; ".join(filter(None, (words, reason)))
+        return dataclasses.replace(merged, status=status, reason=reason)
 
     def _realised(self, point: OperatingPoint, value: ResampledPoint) -> tuple[Status, str]:
         """The status by what happened on the scored rows, where other rows chose the threshold."""
@@ -195,6 +200,24 @@ def realised_loss(lost: float, asked: float, error: float) -> tuple[Status, str]
             f"loses {lost:.2f} points on the scored rows, more than two standard errors beyond {asked:g}",
         )
     return "ok", f"over by {over:.2f}: loses {lost:.2f} points on the scored rows"
+
+
+def one_layer(layers: Sequence[int], depth: int) -> str:
+    """Why an operating point is degenerate, where every sample of each part exits at that part's layer.
+
+    >>> one_layer([6, 6], depth=12)
+    'every sample exits at layer 6: a fixed layer, not a signal'
+    >>> one_layer([6, 5], depth=12)
+    'every sample of a fold exits at one layer (6 or 5): fixed layers, not a signal'
+    >>> one_layer([12], depth=12)
+    'every sample exits at layer 12, the last: no early exit'
+    """
+    if len(set(layers)) > 1:
+        listed = " or ".join(map(str, dict.fromkeys(layers)))
+        return f"every sample of a fold exits at one layer ({listed}): fixed layers, not a signal"
+    if layers[0] == depth:
+        return f"every sample exits at layer {depth}, the last: no early exit"
+    return f"every sample exits at layer {layers[0]}: a fixed layer, not a signal"
 
 
 def worst(values: Sequence[ResampledPoint]) -> tuple[Status, str]:

@@ -21,12 +21,15 @@ reader could doubt:
     From 1; empty for what is no property of one layer.
 ``decisions``
     ``all`` or ``reached`` for the two exit rates; ``randomised`` for the value at exactly the
-    speed-up asked for, which an unmatched operating point has too; otherwise empty.
+    speed-up asked for, which an operating point elsewhere has too; otherwise empty.
 ``value, low, high, std_err``
     Scores, rates and DIS in points (0..100), AURC in points of error rate, areas in points, speed-ups
     as ratios; intervals at 95 %.
 ``threshold``
     The printed threshold; empty under cross-fit, where each fold has another.
+``status, reason``
+    How far a number may be trusted, see :mod:`exitbench.benchmarks.results.status`: ``ok``, ``undefined``,
+    ``unmatched``, ``degenerate`` or ``unreliable``.
 ``best, tied_with_best``
     Empty where nothing is compared; ``tied_with_best`` is true for the best itself too.
 ``chosen``

@@ -1,7 +1,8 @@
 """The columns of a comparison: paired differences of all entries, and which may be called best.
 
 A column of a table is one question (operating point, layer, decisions, measure) under one protocol; its contestants are
-the suite's entries. Entries that are unmatched, undefined or unreliable take no part.
+the suite's entries. Entries that are unmatched, degenerate, undefined or unreliable take no
+part.
 """
 
 from __future__ import annotations

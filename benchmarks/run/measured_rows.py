@@ -16,6 +16,7 @@ from exitbench.benchmarks.measures.exit_rates import RateTally
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_points import ResampledPoint
+from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, ROUNDING
 from exitbench.benchmarks.replay.tally import Tally, verdict
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
@@ -68,7 +69,7 @@ def with_choice(blank: Row, merged: MergedParts, point: OperatingPoint) -> Row:
 def with_intervals(rows: Sequence[Measured]) -> list[Measured]:
     """The rows in their order, those with resamples with their bootstrap intervals, all computed together.
 
-    A status already given (unmatched) outweighs the interval's own.
+    A status already given (unmatched, degenerate) outweighs the interval's own.
     """
     drawn = [measured for measured in rows if measured.resampled is not None]
     if not drawn:
@@ -123,7 +124,7 @@ def _layer_rows(blank: Row, ranking: Ranking, row: int, first_exit: int, ties: T
 
 
 def point_rows(blank: Row, value: ResampledPoint, samples: Samples) -> list[Measured]:
-    """Speed-up and task scores at one operating point; beside an unmatched one, the randomised values."""
+    """Speed-up and task scores at one operating point; beside one that is not near enough, the randomised values."""
     threshold = None if np.isnan(value.threshold) else value.threshold
     here = blank._replace(n=samples.size, threshold=threshold, reason=joined(value.reason, blank.reason))
     if value.status == "undefined":
@@ -137,13 +138,19 @@ def point_rows(blank: Row, value: ResampledPoint, samples: Samples) -> list[Meas
     if blank.operating_point.kind == "loss":
         speed = next(measured for measured in rows if measured.row.measure == "speed_up")
         rows.append(replace(speed, row=speed.row._replace(measure="max_speed_up")))
-    if value.status == "unmatched" and value.randomised is not None:
+    if value.status in ("unmatched", "degenerate") and value.randomised is not None and not _is_near(blank, value):
         how = "the expected value when randomising between the two neighbouring operating points"
         beside = blank._replace(n=samples.size, decisions="randomised", reason=joined(how, blank.reason))
         names: tuple[Measure | Literal["speed_up"], ...] = ("speed_up", *samples.outcomes.measures)
         for measure in names:
             rows.append(Measured(beside._replace(measure=measure, value=float(read(value.randomised, measure)))))
     return rows
+
+
+def _is_near(blank: Row, value: ResampledPoint) -> bool:
+    """Whether a value near a speed-up counts as being at it; a degenerate one may."""
+    asked = blank.operating_point.number
+    return bool(abs(value.speed_up - asked) <= (MATCH_TOLERANCE + ROUNDING) * asked)
 
 
 def loss_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measured]:

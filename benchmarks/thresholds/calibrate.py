@@ -33,7 +33,8 @@ def calibrate(cache: Cache, signals: Sequence[ExitSignal], speed_up: float) -> C
 
     Of several ``signals``, a grid, the one with the highest task score there, as ``exitbench threshold`` chooses. A
     signal that has still to learn is fitted on the same cache; its threshold comes from out-of-fold scores.
-    ``point.status`` is ``unmatched`` where no threshold comes within 2% of what was asked.
+    ``point.status`` is ``unmatched`` where no threshold comes within 2% of what was asked, ``degenerate`` where every
+    sample exits at one layer.
     """
     questions = Questions(
         speed_ups=(speed_up,),

@@ -158,18 +158,18 @@ def merged_choice(
 
 
 def check_answer(deployed: ResampledPoint, expected: ResampledPoint, point: OperatingPoint) -> None:
-    """Raise InputError when there is no such point, it misses the speed-up, saves nothing, or needs no signal."""
+    """Raise InputError when there is no such point, it misses the speed-up, saves nothing, or needs no signal.
+
+    A threshold without an end, which JSON could not hold, is always degenerate.
+    """
     asked = point.text.replace("=", " ")
     # How far the estimated speed-up is from the one asked for is printed with its interval; a loss is a limit.
-    judged = (deployed, expected) if point.kind == "loss" or expected.status == "undefined" else (deployed,)
+    if point.kind == "loss" and deployed.speed_up == 1.0:
+        raise InputError(f"no speed-up within a loss of {point.number:g} points: the first exits already lose more")
+    decisive = ("undefined", "degenerate")
+    judged = (deployed, expected) if point.kind == "loss" or expected.status in decisive else (deployed,)
     for value in judged:
         if value.status != "ok":
             raise InputError(f"no threshold gives {asked}: {value.reason}")
-    if point.kind == "loss" and deployed.speed_up == 1.0:
-        raise InputError(f"no speed-up within a loss of {point.number:g} points: the first exits already lose more")
-    if not math.isfinite(deployed.threshold):
-        # At either end of the curve the score decides nothing, and JSON has no infinite numbers.
-        everything = "no sample exits early" if deployed.speed_up == 1.0 else "every sample exits at once"
-        raise InputError(f"no finite threshold gives {asked}: there {everything}, whatever its score")
     if np.isnan(expected.resampled.speed_up).mean() > 0.05:
         raise InputError("too few samples: in one resample of twenty or more no threshold answers the question")

@@ -149,7 +149,7 @@ def draw_rates(run: FinishedRun, spec: FigureSpec) -> Drawing:
                 if filled:
                     axes.hlines(y.value, x.low, x.high, color=look.colour, linewidth=0.8, alpha=0.5)
                     axes.vlines(x.value, y.low, y.high, color=look.colour, linewidth=0.8, alpha=0.6)
-                faint = 0.35 if "unmatched" in (x.status, y.status) else 1.0
+                faint = 0.35 if {"unmatched", "degenerate"} & {x.status, y.status} else 1.0
                 unmatched = unmatched or faint < 1
                 inside, edge, width = (look.colour, "white", 0.6) if filled else ("none", look.colour, 1.2)
                 axes.plot(
@@ -185,7 +185,7 @@ def draw_rates(run: FinishedRun, spec: FigureSpec) -> Drawing:
                 marker="o",
                 linestyle="none",
                 alpha=0.35,
-                label="pale: far from the wanted speed-up",
+                label="pale: far from the wanted speed-up, or all exit at one layer",
             )
         )
     legend_beside(drawing, handles_of(looks, lines=False) + kinds)

@@ -237,7 +237,7 @@ def draw_parameters(run: FinishedRun, spec: FigureSpec) -> Drawing:
                 elinewidth=0.8,
                 capsize=2,
             )
-            far = [number for number, (_, row) in enumerate(there) if row.status == "unmatched"]
+            far = [number for number, (_, row) in enumerate(there) if row.status in ("unmatched", "degenerate")]
             axes.plot(
                 [x[index] for index in far],
                 [y[index] for index in far],
@@ -260,7 +260,7 @@ def draw_parameters(run: FinishedRun, spec: FigureSpec) -> Drawing:
                 marker="o",
                 markerfacecolor="white",
                 linestyle="none",
-                label="hollow: far from the wanted speed-up",
+                label="hollow: far from the wanted speed-up, or all exit at one layer",
             )
         )
     names = [entry.varied_text(value).partition("=")[2] for value in entry.values]

@@ -18,7 +18,7 @@ from exitbench.reports.tables.cells import number_cell
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 
 USED = ("ok", "unreliable")
-"""Statuses of numbers that are compared; an unmatched value is at another speed-up than its neighbours."""
+"""Statuses of numbers that are compared; an unmatched value is at another speed-up, a degenerate one a fixed layer."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def protocol_changes(run: FinishedRun, first: str, second: str) -> list[Protocol
                     run.row(cache, protocol, entry.signal, entry.parameters, measure, at)
                     for protocol in (first, second)
                 )
-                if before is None or after is None or "unmatched" in (before.status, after.status):
+                if before is None or after is None or before.status not in USED or after.status not in USED:
                     break
                 moved.append(after.value - before.value)
             if len(moved) == 2 and not any(map(math.isnan, moved)):

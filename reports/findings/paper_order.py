@@ -107,7 +107,10 @@ def titles_of(run: FinishedRun) -> list[tuple[RunEntry, str]]:
 def score_near(
     run: FinishedRun, cache: CacheMetadata, protocol: str, entry: RunEntry, point: OperatingPoint
 ) -> tuple[float, bool]:
-    """The score near a speed-up, or in place of an unmatched one the value at exactly it; whether that was needed."""
+    """The score near a speed-up, or in place of one elsewhere the value at exactly it; whether that was needed.
+
+    NaN for a degenerate value that is near: it is that of a fixed layer.
+    """
     measure = cache.measure
     row = run.row(cache, protocol, entry.signal, entry.parameters, measure, point)
     if row is not None and row.status in ("ok", "unreliable"):

@@ -38,6 +38,7 @@ SIGNS = {
     "·": r"$\cdot$",
     "†": r"$\dagger$",
     "‡": r"$\ddagger$",
+    "§": r"\S{}",
     "≥": r"$\geq$",
     "≤": r"$\leq$",
     "±": r"$\pm$",

@@ -55,7 +55,7 @@ class ShownTable:
         remarks: dict[str, None] = {}
         for row in self.table.rows:
             for column, cell in zip(self.table.columns, row.cells, strict=True):
-                if cell.reason and cell.status in ("unmatched", "unreliable"):
+                if cell.reason and cell.mark:
                     where = ", ".join(filter(None, (row.cells[0].text, column.group, column.title)))
                     remarks[f"{where}: {cell.reason}"] = None
         return list(remarks)

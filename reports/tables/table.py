@@ -16,7 +16,7 @@ from exitbench.reports.run_data.numbers import Number
 RowKind = Literal["signal", "bound", "published", "average", "other"]
 
 
-MARKS = {"unmatched": "†", "unreliable": "‡"}
+MARKS = {"unmatched": "†", "unreliable": "‡", "degenerate": "§"}
 """Signs of the statuses under which a number is still shown."""
 
 
@@ -25,7 +25,7 @@ class Cell:
     """One cell: a text, and the numbers that the text is made of (none for a label or an empty cell).
 
     ``text`` is the whole cell without its interval, such as ``92.1 (1.99×)``. ``tied`` is also true for the
-    best itself. ``status`` is one of ``results.vocabulary.STATUSES``, ``missing`` for a cell that the run has
+    best itself. ``status`` is one of ``results.status.Status``, ``missing`` for a cell that the run has
     no row for, or empty for a label; ``reason`` says why it is not ``ok``; ``notes`` are for a reader who
     hovers: samples, the threshold, the chosen parameters.
     """

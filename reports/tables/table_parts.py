@@ -16,6 +16,8 @@ MARK_NOTES = {
     "unmatched": "† on the scored rows more than 2% away from the wanted speed-up, or more than two standard errors "
     "beyond the wanted loss: takes no part in best, tests and averages; behind a speed-up the expected value at "
     "exactly it.",
+    "degenerate": "§ every sample exits at one and the same layer: a fixed layer, not the signal; takes no part in "
+    "best, tests and averages.",
     "unreliable": "‡ too few samples of one kind or no spread: to be read with care.",
 }
 BEST_NOTE = (
@@ -76,4 +78,4 @@ def notes_of(rows: Sequence[TableRow], identical: Iterable[Identical], run: Fini
 
 def says_something(table: Table) -> bool:
     """Whether any cell of a table holds a measurement."""
-    return any(cell.status in ("ok", "unmatched", "unreliable") for row in table.rows for cell in row.cells)
+    return any(cell.status == "ok" or cell.status in MARK_NOTES for row in table.rows for cell in row.cells)

@@ -1,4 +1,4 @@
-"""What a reader must know before trusting a table: failures, gaps, thin data, unmatched speed-ups, ties, twins."""
+"""What a reader must know before trusting a table: failures, gaps, thin data, points that count for nothing, ties."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def alerts_of(run: FinishedRun) -> list[Alert]:
         *few_samples(run),
         *unreliable_alerts(shown, run),
         *unmatched_alerts(shown, run),
+        *degenerate_alerts(shown, run),
         *undefined_alerts(shown, run),
         *tie_alerts(shown, run),
         *identical_alerts(run),
@@ -132,6 +133,20 @@ def unmatched_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     )
     return grouped(
         "caution", "unmatched", "{} not matched in speed-up", meaning, unmatched, run, layer_or_point, "operating point"
+    )
+
+
+def degenerate_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
+    """One alert for all operating points at which the signal decides nothing."""
+    degenerate = [
+        row for row in shown if row.status == "degenerate" and row.measure == "speed_up" and not row.decisions
+    ]
+    meaning = (
+        "Every sample exits at one and the same layer, so such a cell shows a fixed layer and not the signal. It takes "
+        "no part in best, tests and averages."
+    )
+    return grouped(
+        "caution", "degenerate", "{} without a decision", meaning, degenerate, run, layer_or_point, "operating point"
     )
 
 

@@ -14,6 +14,7 @@ from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.cache import Cache, CacheWriter, Model, Task, synthetic_cache
 from exitbench.errors import InputError
+from exitbench.places import CACHES
 from exitbench.signals import load_registry
 
 torch.set_num_threads(1)
@@ -53,7 +54,7 @@ def test_the_key_is_unique_and_measures_are_the_documented_ones(evaluation):
     assert set(evaluation.results.measure) == set(MEASURES)
     forms = evaluation.results["operating_point"].str.replace(r"=.*", "", regex=True)
     assert set(forms) == {"", "speed_up", "loss", "tau", "final"}
-    assert set(evaluation.results.status) <= {"ok", "undefined", "unmatched", "unreliable"}
+    assert set(evaluation.results.status) <= {"ok", "undefined", "unmatched", "degenerate", "unreliable"}
     assert ((evaluation.results.status == "ok") | (evaluation.results.reason != "")).all()
 
 
@@ -256,6 +257,23 @@ def test_the_curve_of_a_grid_is_made_of_its_values_curves_and_passes_through_wha
         assert ((points.speed_up == here["speed_up"]) & (points.score == here["f1"])).any()
     chosen = rows[rows.measure == "speed_up"].set_index("operating_point").chosen
     assert len(set(chosen)) > 1
+
+
+def test_a_patience_that_is_a_fixed_layer_at_two_times_takes_no_part_there():
+    """F-PABEE with a patience of 5 may exit from layer 6 on: at 2x of 12 layers every sample of a real cache does."""
+    evaluation = evaluate(CACHES / "mpnet-base-rte-dev", ["f-pabee[patience=5]", "deebert", "nsp"], resamples=20)
+    for protocol in ("in-sample", "cross-fit"):
+        rows = evaluation.results[(evaluation.results.signal == "f-pabee") & (evaluation.results.protocol == protocol)]
+        near = rows[rows["operating_point"] == "speed_up=2"]
+        assert len(near) > 0
+        assert set(near.status) == {"degenerate"}
+        assert near.reason.str.startswith("every sample exits at layer 6: a fixed layer, not a signal").all()
+        assert near.best.isna().all()
+        fixed = only_row(evaluation.results, protocol=protocol, signal="fixed", layer=6, measure="accuracy")
+        assert near.set_index("measure").value["accuracy"] == fixed.value
+        pairs = evaluation.pairs[(evaluation.pairs.protocol == protocol)]
+        at_two = pairs[pairs["operating_point"] == "speed_up=2"]
+        assert set(at_two.signal_a) | set(at_two.signal_b) == {"deebert", "nsp"}
 
 
 def test_random_exits_are_among_the_curves_as_in_a_run(evaluation):

@@ -152,6 +152,12 @@
       return box;
     }
     const total = row.exits.reduce((sum, count) => sum + count, 0) || 1;
+    if (row.exits.includes(total)) {
+      const note = document.createElement("p");
+      note.className = "remark";
+      note.textContent = `every sample exits at layer ${row.exits.indexOf(total) + 1}: a fixed layer, not the signal`;
+      box.append(note);
+    }
     const share = row.exits.map((count) => count / total);
     const width = 190, height = 84, floor = 68, each = width / share.length, top = Math.max(...share) || 1;
     const words = share.map((part, layer) => `layer ${layer + 1}: ${(100 * part).toFixed(1)} %`).join(", ");

@@ -276,6 +276,57 @@ def test_a_grid_reaches_the_costs_that_any_of_its_values_reaches(tmp_path):
     assert merged.reaches.all()
 
 
+@pytest.mark.parametrize("protocol", ["in-sample", "cross-fit"])
+def test_a_point_at_which_every_sample_exits_at_one_layer_is_degenerate(tmp_path, protocol):
+    labels, predictions, scores = random_arrays(3, 90, 6, 1)
+    patient = [configuration(first_exit_layer=3)]
+    scored = scored_cache(tmp_path / "s", labels, predictions, scores, patient)
+    merged = merged_of(scored, dataclasses.replace(QUESTIONS, protocols=(protocol,)))
+    value = merged.at(at_speed_up(2.0))  # 6 / 3: everything exits at the first layer that may
+    assert (value.status, value.reason) == (
+        "degenerate",
+        "every sample exits at layer 3: a fixed layer, not a signal",
+    )
+    assert np.isinf(value.threshold)
+    assert float(value.tally.accuracy) == pytest.approx(100 * (predictions == labels)[2].mean())
+    assert merged.at(at_speed_up(1.5)).status == "ok"
+
+
+def test_a_point_at_which_every_fold_exits_at_its_own_layer_is_degenerate_too(tmp_path):
+    """Two values of a patience, each a fixed layer near 2x; which one is better differs between folds."""
+    labels, predictions, _ = random_arrays(3, 90, 100, 1)
+    fold = folds(np.arange(90), 0, 3)
+    # Layer 50 of 100 (2.0x) errs on the first fold only, layer 51 (1.96x) on the last: training parts disagree.
+    predictions[49] = np.where(fold == 0, 1 - labels, labels)
+    predictions[50] = np.where(fold == 2, 1 - labels, labels)
+    late = [configuration(parameters=f"a={layer}", first_exit_layer=layer) for layer in (50, 51)]
+    scores = [np.tile(np.arange(99.0)[::-1, None], 90)] * 2
+    questions = dataclasses.replace(QUESTIONS, speed_ups=(1.98,), primary_speed_up=1.98, rates_speed_up=1.98)
+    merged = merged_of(scored_cache(tmp_path / "s", labels, predictions, scores, late), questions)
+    value = merged.at(at_speed_up(1.98))
+    assert set(value.exits.tolist()) == {50, 51}
+    assert value.status == "degenerate"
+    assert "every sample of a fold exits at one layer" in value.reason
+
+
+def test_a_loss_that_allows_no_exit_is_degenerate(tmp_path):
+    labels, predictions, scores = random_arrays(3, 60, 4, 1)
+    predictions[-1] = labels
+    predictions[:-1] = 1 - labels
+    scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(1))
+    value = merged_of(scored, dataclasses.replace(IN_SAMPLE, losses=(0.0,))).at(within_loss(0.0))
+    assert (value.status, value.speed_up) == ("degenerate", 1.0)
+    assert value.reason == "every sample exits at layer 4, the last: no early exit"
+
+
+def test_a_degenerate_point_far_from_the_speed_up_says_both(tmp_path):
+    labels, predictions, scores = random_arrays(3, 60, 6, 1)
+    scored = scored_cache(tmp_path / "s", labels, predictions, scores, [configuration(first_exit_layer=4)])
+    value = merged_of(scored, IN_SAMPLE).at(at_speed_up(2.0))
+    assert value.status == "degenerate"
+    assert value.reason.startswith("every sample exits at layer 4: a fixed layer, not a signal; the nearest operating")
+
+
 def test_the_median_threshold_is_a_score_of_the_cache(tmp_path):
     labels, predictions, scores = random_arrays(3, 61, 4, 1)
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(1))

@@ -72,9 +72,18 @@ def test_a_grid_takes_the_parameters_with_the_largest_speed_up_within_the_loss(p
     [
         ({"speed_up": 7.0}, r"no threshold gives speed_up 7: .*only reaches 1.00x to 6.00x"),
         ({"max_loss": 0.1}, r"a loss of 0.1 points is less than one of the 300 samples"),
-        ({"speed_up": 6.0}, r"no finite threshold gives speed_up 6: there every sample exits at once"),
-        ({"speed_up": 1.0001}, r"no finite threshold gives speed_up 1.0001: there no sample exits early"),
-        ({"max_loss": 100.0}, r"no finite threshold gives loss 100: there every sample exits at once"),
+        (
+            {"speed_up": 6.0},
+            r"no threshold gives speed_up 6: every sample exits at layer 1: a fixed layer, not a signal",
+        ),
+        (
+            {"speed_up": 1.0001},
+            r"no threshold gives speed_up 1.0001: every sample exits at layer 6, the last: no early",
+        ),
+        (
+            {"max_loss": 100.0},
+            r"no threshold gives loss 100: every sample exits at layer 1: a fixed layer, not a signal",
+        ),
         ({"speed_up": 1.0}, r"a speed-up must be above 1"),
         ({"max_loss": -1.0}, r"a loss must be between 0 and 100"),
         ({}, r"either a speed-up .* or a largest loss"),

@@ -150,6 +150,18 @@ def test_an_unmatched_cell_is_marked_and_has_the_randomised_value_beside_it(tabl
     assert all(cell.numbers[2].key[-2] == "randomised" for cell in beside)
 
 
+def test_a_degenerate_cell_is_shown_with_its_mark_and_a_note_and_is_never_best(tables: list[Table]) -> None:
+    cells = 0
+    for table in tables:
+        degenerate = [cell for row in table.rows for cell in row.cells if cell.status == "degenerate"]
+        cells += len(degenerate)
+        for cell in degenerate:
+            assert cell.mark == "§" and cell.numbers and not cell.best and not cell.tied
+            assert "every sample exits at layer" in cell.reason
+        assert any(note.startswith("§ every sample exits at one") for note in table.notes) == bool(degenerate)
+    assert cells
+
+
 def test_a_model_with_one_task_has_no_average(tables: list[Table]) -> None:
     assert [column.title for column in short_name(tables, "main-tiny").columns] == ["Signal", "MNLI"]
 

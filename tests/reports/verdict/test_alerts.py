@@ -47,6 +47,15 @@ def test_unmatched_operating_points_are_counted(alerts: dict[str, Alert], entrie
     assert any(where.startswith("PABEE: ") for where in alerts["unmatched"].places)
 
 
+def test_degenerate_operating_points_are_counted(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:
+    degenerate = entries[
+        (entries["status"] == "degenerate") & (entries["measure"] == "speed_up") & (entries["decisions"] == "")
+    ]
+    assert len(degenerate) > 0
+    assert alerts["degenerate"].headline == f"{len(degenerate)} operating points without a decision"
+    assert "a fixed layer and not the signal" in alerts["degenerate"].meaning
+
+
 def test_few_samples_are_named_with_their_number(alerts: dict[str, Alert]) -> None:
     assert alerts["few-samples"].places == ("SST-2 with base: 260 rows",)
 
