@@ -98,9 +98,9 @@ def test_better_worse_and_not_distinguishable_are_what_the_pairs_say(
 def test_a_lower_rate_is_better(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", set_difference(-3.0, 0.001, "e-lang")))
     assert (
-        "CAP against E-LANG: the premature rate is lower on 3 of 3 caches (distinguishable: lower on 3, "
-        "higher on 0), the delayed rate is lower on 3 of 3 caches (distinguishable: lower on 3, higher on 0)."
-    ) in page
+        "CAP against E-LANG: the premature rate is lower on 2 of 3 caches (distinguishable: lower on 2, "
+        "higher on 0), the delayed rate is lower on 2 of 3 caches (distinguishable: lower on 2, higher on 0)."
+    ) in page, "at 4x of four layers every sample exits at the first, so nothing is compared there"
 
 
 def test_what_was_not_compared_is_no_finding(run_dir: Path, tmp_path: Path) -> None:
@@ -137,6 +137,7 @@ def set_scores(order: list[str]) -> Change:
                 & results["measure"].isin(["accuracy", "f1"])
             )
             results.loc[rows, "value"] = 90.0 - position
+            results.loc[rows, "status"] = "ok"  # F-PABEE is degenerate here
 
     return change
 
