@@ -11,11 +11,13 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from exitbench.errors import InputError
+from exitbench.file_locks import lock_name
 
 PARTIAL = ".partial"
 CHUNK = 8 * 2**20
@@ -91,10 +93,15 @@ def whole_file(path: Path) -> Iterator[Path]:
     """The temporary name to write ``path`` under; when the block ends, the file is flushed and takes its final name.
 
     On an error the temporary file is removed, and whatever had the final name before is still there; one of the
-    system becomes an InputError.
+    system becomes an InputError, and so does another process that is writing the same file.
     """
     temporary = partial_name(path)
-    with _removed_on_error(temporary, path):
+
+    def opened() -> int:
+        _remove_link(temporary)
+        return os.open(temporary, os.O_RDWR | os.O_CREAT, 0o644)
+
+    with _held(temporary, path, opened), _removed_on_error(temporary, path):
         yield temporary
         disk.flush(temporary)
         disk.rename(temporary, path)
@@ -109,9 +116,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
     treated as by :func:`whole_file`.
     """
     temporary, earlier = partial_name(path), partial_name(path.with_name(f"{path.name}.earlier"))
-    with _removed_on_error(temporary, path):
-        disk.remove(temporary)  # what a killed process left
+
+    def opened() -> int:
+        _remove_link(temporary)
         disk.make_directory(temporary)
+        return os.open(temporary, os.O_RDONLY)
+
+    with _held(temporary, path, opened), _removed_on_error(temporary, path):
+        for leftover in temporary.iterdir():  # of a killed process
+            disk.remove(leftover)
         yield temporary
         _flush_below(temporary)
         if path.is_dir():
@@ -140,6 +153,27 @@ def move_files(source: Path, target: Path) -> None:
 
 
 @contextmanager
+def _held(temporary: Path, path: Path, opened: Callable[[], int]) -> Iterator[None]:
+    """Keep every other process away from a temporary name, which goes on being held under its final one.
+
+    Windows renames nothing that is open, so there two processes are not kept apart.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    try:
+        descriptor = lock_name(temporary, opened)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
+    if descriptor is None:
+        raise InputError(f"{path}: another exitbench is writing it; wait for it, or give another name")
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def _removed_on_error(temporary: Path, path: Path) -> Iterator[None]:
     try:
         yield
@@ -161,6 +195,12 @@ def _flush_below(folder: Path) -> None:
 
     with ThreadPoolExecutor(FLUSHING_THREADS) as threads:
         list(threads.map(disk.flush, [*folder.rglob("*"), folder]))
+
+
+def _remove_link(temporary: Path) -> None:
+    """A temporary name that leads elsewhere is nobody's unfinished work."""
+    if temporary.is_symlink():
+        disk.remove(temporary)
 
 
 def _remove(temporary: Path) -> None:

@@ -7,7 +7,6 @@ system gives up the lock of a process that has ended, however it ended.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 from exitbench import atomic_files
 from exitbench.atomic_files import partial_name, reason, write_text
 from exitbench.errors import InputError
+from exitbench.file_locks import lock_name
 
 INVENTORY, LOCK = ".exitbench.json", ".exitbench.lock"
 LEFTOVERS = {LOCK, partial_name(Path(INVENTORY)).name}
@@ -154,39 +154,15 @@ def _holds_run(path: Path) -> bool:
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock of a folder that exists; InputError where another process or thread has it."""
     file = path / LOCK
-    while True:
-        try:
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {reason(error)}") from error
-        if not _lock(descriptor):
-            os.close(descriptor)
-            raise InputError(f"{path}: another exitbench is writing to this folder; wait for it, or give another one")
-        with suppress(OSError):
-            if os.path.sameopenfile(descriptor, again := os.open(file, os.O_RDWR)):
-                os.close(again)
-                break
-            os.close(again)
-        os.close(descriptor)  # whoever had the lock has removed the file meanwhile
+    try:
+        descriptor = lock_name(file, lambda: os.open(file, os.O_RDWR | os.O_CREAT, 0o644))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
+    if descriptor is None:
+        raise InputError(f"{path}: another exitbench is writing to this folder; wait for it, or give another one")
     try:
         yield
     finally:
         if sys.platform != "win32":  # where an open file cannot be removed, it stays
             file.unlink(missing_ok=True)
         os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    """Lock an open file until it is closed; False where another has it. A disk without locks counts as free."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
-    return True

@@ -99,6 +99,41 @@ def test_what_a_killed_process_left_is_in_nobodys_way(tmp_path: Path) -> None:
     assert names(tmp_path / "model") == ["new"]
 
 
+def test_two_that_write_the_same_file_do_not_mix(tmp_path: Path) -> None:
+    with whole_file(tmp_path / "a") as temporary:
+        temporary.write_text("first")
+        with pytest.raises(InputError, match="a: another exitbench is writing it"):
+            write_text(tmp_path / "a", "second")
+        assert temporary.read_text() == "first"
+    assert (tmp_path / "a").read_text() == "first"
+    write_text(tmp_path / "a", "second")
+    assert (tmp_path / "a").read_text() == "second"
+    assert names(tmp_path) == ["a"]
+
+
+def test_two_that_write_the_same_folder_do_not_mix(tmp_path: Path) -> None:
+    with whole_folder(tmp_path / "model") as temporary:
+        (temporary / "first").touch()
+        refused = pytest.raises(InputError, match="model: another exitbench is writing it")
+        with refused, whole_folder(tmp_path / "model") as second:
+            (second / "second").touch()
+        assert names(temporary) == ["first"]
+    assert names(tmp_path / "model") == ["first"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_a_temporary_name_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "precious").write_text("kept")
+    (tmp_path / ".model.partial").symlink_to("elsewhere")
+    (tmp_path / ".a.partial").symlink_to("elsewhere/precious")
+    with whole_folder(tmp_path / "model") as temporary:
+        (temporary / "new").touch()
+    write_text(tmp_path / "a", "new")
+    assert (tmp_path / "elsewhere" / "precious").read_text() == "kept"
+    assert names(tmp_path) == ["a", "elsewhere", "model"]
+
+
 @pytest.mark.parametrize("stop", [ZeroDivisionError, KeyboardInterrupt, InputError])
 def test_an_error_keeps_the_old_and_removes_the_new(tmp_path: Path, stop: type[BaseException]) -> None:
     write_text(tmp_path / "a", "old")
@@ -106,14 +141,14 @@ def test_an_error_keeps_the_old_and_removes_the_new(tmp_path: Path, stop: type[B
         (temporary / "old").touch()
     with pytest.raises(stop), whole_file(tmp_path / "a") as temporary:
         temporary.write_text("half")
-        raise stop
+        raise stop("stopped")
     with pytest.raises(stop), whole_folder(tmp_path / "b") as temporary:
         (temporary / "half").touch()
-        raise stop
+        raise stop("stopped")
 
     def blocks() -> Iterator[bytes]:
         yield b"half"
-        raise stop
+        raise stop("stopped")
 
     with pytest.raises(stop):
         write_whole(tmp_path / "a", blocks())

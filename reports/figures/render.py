@@ -87,10 +87,12 @@ def make_printable(drawing: Drawing) -> None:
 
 
 def render(run: FinishedRun, figure: ReportFigure) -> tuple[bytes, bytes]:
-    """A figure as SVG and PNG; neither holds a date."""
+    """A figure as SVG and PNG; neither holds a date, nor anything of the user's settings of matplotlib."""
     theme = sns.axes_style("ticks") | SETTINGS | {"svg.hashsalt": figure.name}
     svg, png = io.BytesIO(), io.BytesIO()
-    with mpl.rc_context(theme), warnings.catch_warnings():
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        mpl.rcParams.update(theme)
         # A sign without a glyph is a box in the PNG; in the SVG, text is text and the reader's fonts show it.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         drawing = KINDS[figure.spec.kind](run, figure.spec)

@@ -173,11 +173,11 @@ def _calibrated(
     """The signal chosen on the cache, fitted there if it learns, and its threshold, read off the cache unless given."""
     from exitbench.benchmarks.scoring.score_cache import fitted
     from exitbench.benchmarks.thresholds.calibrate import calibrate
-    from exitbench.cache import Cache
+    from exitbench.cli.unchanged_cache import unchanged_cache
     from exitbench.errors import InputError
     from exitbench.models.network.same_model import require_same_model
 
-    cache = Cache(path)
+    cache = unchanged_cache(path, [signal])
     require_same_model(network, cache)
     if speed_up is None:
         assert threshold is not None

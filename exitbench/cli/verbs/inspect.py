@@ -14,13 +14,16 @@ def command(
 ) -> None:
     """Show a cache's card: model, task, rows, accuracy per layer, size and provenance.
 
+    Labels and logits are compared with their hashes first; `exitbench verify` looks at everything.
+
     **Example**
 
     `exitbench inspect fixtures/caches/mpnet-base-sst2-dev`
     """
-    from exitbench.cache import Cache, cache_card
+    from exitbench.cache import cache_card
+    from exitbench.cli.unchanged_cache import unchanged_cache
 
-    card = cache_card(Cache(cache))
+    card = cache_card(unchanged_cache(cache))
     if as_json:
         echo_json(card)
     else:

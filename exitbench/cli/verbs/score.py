@@ -47,15 +47,15 @@ def command(
 
     from exitbench.atomic_files import whole_file
     from exitbench.benchmarks.scoring.score_cache import score
-    from exitbench.cache import Cache
     from exitbench.cli.signals_option import load
+    from exitbench.cli.unchanged_cache import unchanged_cache
 
     registry = load(signals_dir)
     chosen = registry.make(signal)
     if chosen.needs_fit and fit_on is None:
         raise InputError(f"signal {chosen.text} learns from labelled samples: name a cache with --fit-on")
-    source = Cache(cache)
-    calibration = None if fit_on is None else Cache(fit_on)
+    source = unchanged_cache(cache, [chosen])
+    calibration = None if fit_on is None else unchanged_cache(fit_on, [chosen])
     if out.exists() and not force:  # after the inputs: --force would not help against a wrong name
         raise InputError(f"{out} exists already; --force overwrites it")
     scores = score(source, chosen, fit_on=calibration)

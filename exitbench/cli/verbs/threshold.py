@@ -45,13 +45,14 @@ def command(
     `exitbench threshold my-cache --signal 'cap[alpha=0.01|0.1|1|10]' --max-loss 0.5 --json`
     """
     from exitbench.benchmarks.thresholds.recommend import asked_point, recommend
-    from exitbench.cache import Cache
     from exitbench.cli.signals_option import load
+    from exitbench.cli.unchanged_cache import unchanged_cache
 
     asked_point(speed_up, max_loss)  # before the cache is opened and signals are loaded
+    signals = load(signals_dir).expand(signal)
     recommendation = recommend(
-        Cache(cache),
-        load(signals_dir).expand(signal),
+        unchanged_cache(cache, signals),
+        signals,
         speed_up=speed_up,
         max_loss=max_loss,
         protocol=protocol,

@@ -50,6 +50,14 @@ def test_a_run_over_two_models_has_every_figure_under_its_own_name(tmp_path_fact
     assert curves == [(cache.name, protocol) for protocol in run.protocols for cache in run.caches]
 
 
+def test_the_users_settings_of_matplotlib_change_no_figure(small: FinishedRun) -> None:
+    usual = drawn(small, "trade-off")
+    theirs = {"lines.linewidth": 9, "axes.facecolor": "red", "figure.figsize": (2, 2), "svg.fonttype": "path"}
+    with matplotlib.rc_context(theirs):
+        assert drawn(small, "trade-off") == usual
+        assert matplotlib.rcParams["lines.linewidth"] == 9
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_figure_is_the_same_bytes_each_time(small: FinishedRun, kind: str) -> None:
     svg, png = drawn(small, kind)
