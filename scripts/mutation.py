@@ -1,12 +1,13 @@
 """Mutation testing of ``signals/``, ``benchmarks/`` and ``exitbench/cache``: would a test notice a wrong change?
 
-    nice python scripts/mutation.py --mutants 500 --seed 0 --record mutants.jsonl
+    nice python scripts/mutation.py --mutants 500 --seed 14 --record ../mutants.jsonl
 
-A seeded sample of small changes (:mod:`mutants`) is made one at a time in a copy of the tree, never in the checkout,
-and each is held against the tests that mirror its module: first the file of the same name, then the files of the
-mirrored folder, then every test that imports the module, then those among them that start programs, and last all tests
-of the room. A change that no test notices is a *survivor*. The record has a line per mutant, and a run that was stopped
-goes on after its last line; ``--again`` repeats the survivors only.
+A seeded sample of small changes (:mod:`mutants`) is made one at a time in a copy of the tree, never in the checkout.
+First all tests run once in the unchanged copy, under coverage: they must pass, and which lines each of them executes is
+kept beside the record. Then each change is held against the test file that mirrors its module, and after that against
+other tests that execute a changed line, the nearest and quickest ones. A change that no test notices is a *survivor*.
+The record has a line per mutant, and a run that was stopped goes on after its last line; ``--again`` repeats the
+survivors only, and asks all of these tests, and those near the module that start programs.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from __future__ import annotations
 import argparse
 import compileall
 import contextlib
+import hashlib
 import io
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -24,11 +27,10 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
-from functools import cache
+from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -41,12 +43,15 @@ from mutants import Mutant, mutants_of  # noqa: E402
 ROOMS = ("signals", "benchmarks", "exitbench/cache")
 LEFT_OUT = ("benchmarks/speed/", "signals/registry/templates/")
 COPIED = ("benchmarks", "docs", "exitbench", "fixtures", "reports", "signals", "tests", "pyproject.toml", "README.md")
-TIER, LATER_TIER = (
-    "not process and not browser and not e2e and not slow",
-    "(process or e2e) and not browser and not slow",
-)
-SECONDS = 240
-"""Processor time of one mutant's tests; a change that makes them longer than this is noticed."""
+LOOKED_AT = ("tests/cache", "tests/signals", "tests/benchmarks", "tests/*.py", "exitbench")
+TIER = "not process and not browser and not e2e and not slow"
+LATER_TIER = "process and not browser and not e2e and not slow"
+SETTINGS = "[run]\nbranch = false\nsource =\n    exitbench\n    signals\n    benchmarks\n"
+SECONDS, FACTOR, LATER_SECONDS = 20, 3, 240
+"""Processor time of a mutant's tests: so much, and this many times what they took under coverage. Longer is noticed."""
+
+LONG, OTHERS = 3.0, 8.0
+"""Tests of other modules that take more seconds each, or more seconds all together, are not asked at first."""
 
 
 def sample(root: Path, seed: int, count: int) -> list[Mutant]:
@@ -62,99 +67,175 @@ def sample(root: Path, seed: int, count: int) -> list[Mutant]:
     return mutants[:count]
 
 
-def mirrors(root: Path, file: str) -> Iterator[list[str]]:
-    """The tests of a module, nearest first: its own file, its folder's, and those that import it."""
-    path = Path(file)
-    folder = Path("tests") / path.parent.relative_to("exitbench" if path.parts[0] == "exitbench" else ".")
-    module = ".".join(("exitbench", *path.with_suffix("").parts[path.parts[0] == "exitbench" :]))
-    own = folder / f"test_{path.stem}.py"
-    examples = Path(module.replace(".", "/")).with_suffix(".py")
-    groups = [
-        [examples, own] if (root / own).is_file() else [examples],
-        sorted(test.relative_to(root) for test in (root / folder).glob("test_*.py")),
-        sorted(test.relative_to(root) for test in (root / "tests").rglob("test_*.py") if module in test.read_text()),
-    ]
-    seen: set[Path] = set()
-    for group in groups:
-        if fresh := [test.as_posix() for test in group if test not in seen]:
-            seen.update(group)
-            yield fresh
+class Noted:
+    """A pytest plug-in: seconds per test and the tests that failed; only ``wanted`` tests run, in that order."""
 
+    def __init__(self, wanted: Sequence[str] | None = None) -> None:
+        self.order = None if wanted is None else {test: position for position, test in enumerate(wanted)}
+        self.seconds: dict[str, float] = {}
+        self.failed: list[str] = []
 
-class FirstFailure:
-    """A pytest plug-in that remembers the first test that failed."""
-
-    test = ""
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        if self.order is not None:
+            order = self.order
+            items[:] = sorted((item for item in items if item.nodeid in order), key=lambda item: order[item.nodeid])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed and not self.test:
-            self.test = report.nodeid
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        if report.failed:
+            self.failed.append(report.nodeid)
 
     def pytest_collectreport(self, report: Any) -> None:
-        if report.failed and not self.test:
-            self.test = f"{report.nodeid} (import)"
+        if report.failed:
+            self.failed.append(f"{report.nodeid} (import)")
 
 
-def run_tests(tree: str, tests: Sequence[str], tier: str, answer: Any) -> None:
-    """In a forked process: the tests in the copy of the tree; the answer is exit code and first failure."""
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+def pytest_here(
+    tree: str, words: Sequence[str], wanted: Sequence[str] | None, seconds: int | None, answer: Any
+) -> None:
+    """In a forked process: pytest in the copy of the tree; the answer is its exit code and what was noted."""
+    if seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     os.chdir(tree)
     sys.path.insert(0, tree)
     os.environ["PYTHONPATH"] = tree
     import pytest
 
-    noted = FirstFailure()
-    words = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", tier, "--hypothesis-seed=0", *tests]
+    noted = Noted(wanted)
+    always = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "--timeout=120"]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        code = int(pytest.main(words, plugins=[noted]))
+        code = int(pytest.main([*always, *words], plugins=[noted]))
     import exitbench
 
     assert Path(exitbench.__file__).is_relative_to(tree), "the copy of the tree is not what was tested"
-    answer.send((code, noted.test))
+    answer.send((code, noted.failed, noted.seconds))
 
 
-def tested(tree: Path, tests: Sequence[str], tier: str) -> tuple[str, str]:
-    """``survived``, ``killed`` or ``timeout``, and the test that noticed."""
+Answer = tuple[int, list[str], dict[str, float]]
+
+
+def forked(tree: Path, words: Sequence[str], wanted: Sequence[str] | None = None, seconds: int | None = None) -> Answer:
+    """pytest in a process that shares the libraries already imported here, and nothing of exitbench."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=run_tests, args=(str(tree), tests, tier, sender))
+    process = context.Process(target=pytest_here, args=(str(tree), words, wanted, seconds, sender))
     process.start()
     sender.close()
     try:
-        code, test = receiver.recv()
+        answer: Answer = receiver.recv()
     except EOFError:
         process.join()
-        return ("timeout" if process.exitcode in (-24, -9) else "killed"), f"the tests ended with {process.exitcode}"
+        return process.exitcode or 70, [], {}
     process.join()
-    # 5: none of these tests runs in this tier.
-    return ("survived" if code in (0, 5) else "killed"), test
+    return answer
 
 
-@cache
-def require_green(tree: Path, tests: tuple[str, ...], tier: str) -> None:
-    """Tests that fail without any change would kill every mutant."""
-    outcome, test = tested(tree, tests, tier)
-    if outcome != "survived":
-        raise SystemExit(f"expected tests that pass in the unchanged tree, found a failure: {test}")
+@dataclass(frozen=True)
+class Lookup:
+    """Which tests execute which lines, from one run of all tests under coverage."""
+
+    seconds: dict[str, float]
+    lines: dict[str, dict[int, list[str]]]
+
+    def executing(self, mutant: Mutant) -> list[str]:
+        """The tests that execute a changed line; where it runs at import only, those that execute any of the file.
+
+        What a fixture executes counts for all tests of that file, because they may share the fixture.
+        """
+        lines = self.lines.get(mutant.file, {})
+        span = range(mutant.line, mutant.line + mutant.before.count("\n") + 1)
+        contexts = {context for line in span for context in lines.get(line, [])} - {""}
+        contexts = contexts or {context for line in lines for context in lines[line]} - {""}
+        shared = {context.partition("::")[0] for context in contexts if not context.endswith("|run")}
+        tests = {context.rpartition("|")[0] for context in contexts}
+        return [test for test in self.seconds if test in tests or test.partition("::")[0] in shared]
+
+    def limit(self, tests: Sequence[str]) -> int:
+        return SECONDS + int(FACTOR * sum(self.seconds[test] for test in tests))
 
 
-def judge(tree: Path, mutant: Mutant) -> dict[str, Any]:
-    """Make the change in the copy, run the mirror tests, take the change back."""
+def look_up(tree: Path, kept: Path) -> Lookup:
+    """Run all tests once in the unchanged tree under coverage, unless ``kept`` holds that already."""
+    from coverage import CoverageData
+
+    stored, seconds_file = kept / "coverage", kept / "seconds.json"
+    if not seconds_file.exists():
+        kept.mkdir(exist_ok=True)
+        settings = kept / "settings"
+        settings.write_text(SETTINGS)
+        os.environ["COVERAGE_FILE"] = str(stored)
+        tests = [path.relative_to(tree).as_posix() for place in LOOKED_AT for path in sorted(tree.glob(place))]
+        words = ["-m", TIER, "--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", *tests]
+        code, failed, seconds = forked(tree, words)
+        if code:
+            raise SystemExit(f"expected tests that pass in the unchanged tree, found {code}: {', '.join(failed)}")
+        (kept / "tree").write_text(str(tree))
+        seconds_file.write_text(json.dumps(seconds))
+    data = CoverageData(str(stored))
+    data.read()
+    measured = Path((kept / "tree").read_text())
+    lines = {
+        Path(file).relative_to(measured).as_posix(): data.contexts_by_lineno(file) for file in data.measured_files()
+    }
+    return Lookup(json.loads(seconds_file.read_text()), lines)
+
+
+def mirrored(tree: Path, file: str) -> tuple[list[str], set[str]]:
+    """The test files of a module's own name, with its examples, and those of its folder or that import it."""
+    path = Path(file)
+    folder = Path("tests") / path.parent.relative_to("exitbench" if path.parts[0] == "exitbench" else ".")
+    module = ".".join(("exitbench", *path.with_suffix("").parts[path.parts[0] == "exitbench" :]))
+    own = [Path(module.replace(".", "/")).with_suffix(".py"), folder / f"test_{path.stem}.py"]
+    near = set((tree / folder).glob("test_*.py"))
+    near |= {test for test in (tree / "tests").rglob("test_*.py") if module in test.read_text()}
+    names = {test.relative_to(tree).as_posix() for test in near}
+    return [name.as_posix() for name in own if (tree / name).is_file()], names
+
+
+def judged(tree: Path, mutant: Mutant, lookup: Lookup, *, thorough: bool) -> tuple[str, str]:
+    """``survived``, ``killed`` or ``timeout``, and the test that noticed; the change is made already."""
+    own, near = mirrored(tree, mutant.file)
+    most = math.inf if thorough else OTHERS
+    for tests in test_groups(own, near, lookup, lookup.executing(mutant), most):
+        files = sorted({file_of(test) for test in tests})
+        code, failed, _ = forked(tree, ["-x", "-m", TIER, *files], tests, lookup.limit(tests))
+        if code not in (0, 5):  # 5: no test was collected
+            return ("timeout" if code in (-24, -9) else "killed"), failed[0] if failed else f"ended with {code}"
+    files = sorted(name for name in {*own, *near} if "process" in (tree / name).read_text())
+    if thorough and files:
+        code, failed, _ = forked(tree, ["-x", "-m", LATER_TIER, *files], None, LATER_SECONDS)
+        if code not in (0, 5):
+            return ("timeout" if code in (-24, -9) else "killed"), failed[0] if failed else f"ended with {code}"
+    return "survived", ""
+
+
+def file_of(test: str) -> str:
+    """The file of a test."""
+    return test.partition("::")[0]
+
+
+def test_groups(
+    own: Sequence[str], near: Collection[str], lookup: Lookup, executing: Sequence[str], most: float
+) -> list[list[str]]:
+    """All tests of the mirror, then others that execute the change, near and quick ones first, for ``most`` seconds."""
+    seconds = lookup.seconds
+    mirror = [test for test in seconds if file_of(test) in own]
+    mirror.sort(key=lambda test: (test not in executing, seconds[test]))
+    others = [test for test in executing if test not in mirror and seconds[test] < LONG]
+    others.sort(key=lambda test: (file_of(test) not in near, seconds[test]))
+    ends = accumulate(seconds[test] for test in others)
+    others = [test for test, end in zip(others, ends, strict=True) if end < most]
+    return [tests for tests in (mirror, others) if tests]
+
+
+def judge(tree: Path, mutant: Mutant, lookup: Lookup, *, thorough: bool) -> dict[str, Any]:
+    """Make the change in the copy, run the tests, take the change back."""
     path, began = tree / mutant.file, time.monotonic()
     source, stamp = path.read_bytes(), path.stat()
-    outcome, test = "survived", ""
     try:
-        groups = list(mirrors(tree, mutant.file))
-        nearest = [test for group in groups for test in group]
-        room = ["tests/cache" if mutant.file.startswith("exitbench") else f"tests/{Path(mutant.file).parts[0]}"]
-        for tests, tier in [*((group, TIER) for group in groups), (nearest, LATER_TIER), (room, TIER)]:
-            path.write_bytes(source)
-            require_green(tree, tuple(tests), tier)
-            path.write_bytes(mutant.applied(source))
-            os.utime(path, (1, 1))  # compiled files are told apart by their source's time and size
-            outcome, test = tested(tree, tests, tier)
-            if outcome != "survived":
-                break
+        path.write_bytes(mutant.applied(source))
+        os.utime(path, (1, 1))  # compiled files are told apart by their source's time and size
+        outcome, test = judged(tree, mutant, lookup, thorough=thorough)
     finally:
         path.write_bytes(source)
         os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -175,24 +256,24 @@ def copy_tree(target: Path) -> Path:
     return target
 
 
-def summary(records: Sequence[dict[str, Any]]) -> str:
-    """The score by room, and every survivor with the change that it is."""
-    lines = []
-    for room in (*ROOMS, ""):
-        here = [record for record in records if record["file"].startswith(room)]
-        counts = Counter(record["outcome"] for record in here)
-        noticed = counts["killed"] + counts["timeout"]
-        share = f"{noticed / len(here):.1%}" if here else "none"
-        lines.append(f"{room or 'all'}: {noticed} of {len(here)} noticed ({share}), {counts['survived']} survived")
-    for record in sorted(records, key=lambda record: (record["file"], record["line"])):
-        if record["outcome"] == "survived":
-            change = " ".join(f"{record['before']!r} -> {record['text']!r}".split())
-            lines.append(f"{record['file']}:{record['line']}: {record['kind']}: {change}")
-    return "\n".join(lines)
+def digest(tree: Path) -> str:
+    """The same for the same tests of the same code."""
+    found = hashlib.sha256()
+    for path in sorted(
+        path for name in ("exitbench", "signals", "benchmarks", "tests") for path in tree.glob(f"{name}/**/*.py")
+    ):
+        found.update(path.relative_to(tree).as_posix().encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def read_record(path: Path) -> dict[str, dict[str, Any]]:
+    """The last line of every mutant; none if there is no record yet."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {record["key"]: record for record in map(json.loads, lines)}
 
 
 def main() -> None:
-    """Judge the sample and print the score."""
+    """Judge the sample, a line of the record for each."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--mutants", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
@@ -203,16 +284,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.record.resolve().is_relative_to(ROOT):
         parser.error("the record must lie outside the tree")
-    records = {}
-    if arguments.record.exists():
-        records = {record["key"]: record for record in map(json.loads, arguments.record.read_text().splitlines())}
+    records = read_record(arguments.record)
     mutants = sample(ROOT, arguments.seed, arguments.mutants)
     if arguments.again:
-        survived = {key for key, record in records.items() if record["outcome"] == "survived"}
-        mutants = [mutant for mutant in mutants if mutant.key in survived]
+        mutants = [mutant for mutant in mutants if records.get(mutant.key, {}).get("outcome") == "survived"]
     else:
         mutants = [mutant for mutant in mutants if mutant.key not in records]
     import hypothesis  # noqa: F401 - every forked process has them already
+    import matplotlib.pyplot  # noqa: F401 - "
     import pandas  # noqa: F401 - "
     import pyarrow.parquet  # type: ignore[import-untyped] # noqa: F401 - "
     import pytest  # noqa: F401 - "
@@ -223,20 +302,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, arguments.record.open("a", buffering=1) as stream:
         trees: SimpleQueue[Path] = SimpleQueue()
         for job in range(arguments.jobs):
-            trees.put(copy_tree(Path(folder) / f"tree{job}"))
+            trees.put(first := copy_tree(Path(folder) / f"tree{job}"))
+        lookup = look_up(first, arguments.record.with_suffix(f".{digest(first)}"))
 
-        def one(mutant: Mutant) -> None:
+        def record(mutant: Mutant) -> None:
             if time.monotonic() > end:
                 return
             tree = trees.get()
-            record = judge(tree, mutant)
+            stream.write(json.dumps(judge(tree, mutant, lookup, thorough=arguments.again)) + "\n")
             trees.put(tree)
-            records[mutant.key] = record
-            stream.write(json.dumps(record) + "\n")
 
         with ThreadPoolExecutor(arguments.jobs) as threads:
-            list(threads.map(one, mutants))
-    print(summary(list(records.values())))  # noqa: T201 - the answer
+            list(threads.map(record, mutants))
 
 
 if __name__ == "__main__":
