@@ -177,7 +177,7 @@ def _calibrated(
     from exitbench.errors import InputError
     from exitbench.models.network.same_model import require_same_model
 
-    cache = unchanged_cache(path, [signal])
+    cache = unchanged_cache(path, grid)
     require_same_model(network, cache)
     if speed_up is None:
         assert threshold is not None
