@@ -72,7 +72,7 @@ def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalSco
         whole.earlier[kept],
         values,
         np.concatenate([ends[:1], ends[1:][happens]]),
-        scores.sign * _certainty_thresholds(values, strict=scores.strict),
+        scores.sign * certainty_thresholds(values, strict=scores.strict),
     )
 
 
@@ -98,7 +98,7 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     values = -falling[starts]
     ends = np.append(starts, len(falling)).astype(np.int64)
     if scores.integers is None:
-        thresholds = scores.sign * _certainty_thresholds(values, strict=scores.strict)
+        thresholds = scores.sign * certainty_thresholds(values, strict=scores.strict)
     else:
         thresholds = np.sort(np.array(scores.integers, dtype=np.float64) * -scores.sign) * -scores.sign
         ends = ends[passed(values, thresholds * scores.sign, strict=scores.strict)]
@@ -119,7 +119,7 @@ def passed(
     return np.searchsorted(-values, -certainty_thresholds, side="left" if strict else "right").astype(np.int64)
 
 
-def _certainty_thresholds(values: NDArray[np.float64], *, strict: bool) -> NDArray[np.float64]:
+def certainty_thresholds(values: NDArray[np.float64], *, strict: bool) -> NDArray[np.float64]:
     """Thresholds on certainty that 0, 1, .. distinct values pass, [distinct + 1]: midpoints, infinite at the ends.
 
     Between adjacent floats the midpoint rounds to one of the two. A threshold on the upper value still keeps it

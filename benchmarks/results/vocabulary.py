@@ -9,7 +9,7 @@ RESULTS_SCHEMA = 2
 
 PROTOCOLS = ("in-sample", "cross-fit", "held-out")
 
-MEDIAN, ALL = "median", "all"
+MEDIAN, ALL, PER_LAYER = "median", "all", "per-layer"
 """Words for thresholds in a suite."""
 
 Ties = Literal["half", "strict"]

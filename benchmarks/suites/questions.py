@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up, at_threshold, within_loss
-from exitbench.benchmarks.results.vocabulary import ALL, MEDIAN, PROTOCOLS, TIES, Ties
+from exitbench.benchmarks.results.vocabulary import ALL, MEDIAN, PER_LAYER, PROTOCOLS, TIES, Ties
 from exitbench.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_RESAMPLES = 100_000
 """A p-value needs no more, and memory grows with them."""
+NO_PER_LAYER = "a signal with integer thresholds has too few of them to match a speed-up layer by layer"
+"""Why a signal that counts has no per-layer thresholds."""
 BAND_COSTS = 48
 """Relative costs at which bands, and curves without a threshold axis, are read."""
 
@@ -58,10 +60,16 @@ class Questions:
         """The suite's speed-ups, the primary one and that of the exit rates, each once."""
         return tuple(dict.fromkeys((*self.speed_ups, self.primary_speed_up, self.rates_speed_up)))
 
+    def per_layer(self, signal: str) -> bool:
+        """Whether thresholds of each layer's own are asked of a signal, beside the one that all layers share."""
+        return PER_LAYER in self.thresholds.get(signal, self.thresholds.get("*", ()))
+
     def operating_points(self, signal: str, integers: tuple[int, int] | None) -> tuple[OperatingPoint, ...]:
         """Where a signal is evaluated; ``integers`` is the range of its thresholds, ``None`` for real ones."""
         thresholds: dict[float | str, None] = {}
         for threshold in self.thresholds.get(signal, self.thresholds.get("*", ())):
+            if threshold == PER_LAYER:
+                continue
             if threshold != ALL:
                 thresholds[threshold] = None
             elif integers is not None:
@@ -142,11 +150,11 @@ def check_losses(losses: Sequence[float]) -> None:
 
 
 def check_thresholds(thresholds: Mapping[str, tuple[float | str, ...]]) -> None:
-    """Raise InputError for a threshold that is neither a number nor one of the two words."""
+    """Raise InputError for a threshold that is neither a number nor one of the three words."""
     for signal, listed in thresholds.items():
         for threshold in listed:
-            if threshold not in (MEDIAN, ALL) and (isinstance(threshold, str) or math.isnan(threshold)):
-                words = f'numbers, "{MEDIAN}" or "{ALL}"'
+            if threshold not in (MEDIAN, ALL, PER_LAYER) and (isinstance(threshold, str) or math.isnan(threshold)):
+                words = f'numbers, "{MEDIAN}", "{ALL}" or "{PER_LAYER}"'
                 raise InputError(f"thresholds.{signal} must be {words}, found {threshold}")
 
 
@@ -163,9 +171,12 @@ def check_sampling(questions: Questions) -> None:
 
 
 def check_thresholds_exist(thresholds: Mapping[str, tuple[float | str, ...]], signals: Iterable[ExitSignal]) -> None:
-    """Raise InputError where "all" thresholds are asked of a signal, by its name, that has no end of them."""
+    """Raise InputError for thresholds asked of a signal, by its name, that it cannot have."""
     for signal in signals:
-        if ALL in thresholds.get(signal.name, ()) and signal.thresholds.values(depth=2) is None:
+        asked, continuous = thresholds.get(signal.name, ()), signal.thresholds.values(depth=2) is None
+        if PER_LAYER in asked and not continuous:
+            raise InputError(f'thresholds.{signal.name}: "{PER_LAYER}" is for continuous thresholds; {NO_PER_LAYER}')
+        if ALL in asked and continuous:
             raise InputError(
                 f'thresholds.{signal.name}: "{ALL}" is for signals with integer thresholds; {signal.name} has '
                 'continuous ones, so give numbers or "median"'

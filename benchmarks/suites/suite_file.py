@@ -19,7 +19,9 @@ Keys (those with a default may be left out)::
     thresholds         table of signal name, or "*" for all others, to a list of thresholds (none);
                        "median" is the lower median of the scores at the signal's first exit layer,
                        always the score of an actual sample; "all" is every threshold of a signal
-                       with integer thresholds, and an error where another signal is named
+                       with integer thresholds, and an error where another signal is named; "per-layer" adds
+                       thresholds of each layer's own as a baseline, which shows what sharing one costs
+                       (thresholds = "per-layer" asks it of every signal)
     ties               what a tied pair counts for DIS: "half" of a pair in order, or nothing ("strict") ("half")
     held_out           table of cache to its calibration cache, for the held-out protocol (none)
     findings           table with a subject, the name of a signal, and against, the names of others: what the
@@ -36,9 +38,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, PlainValidator, Strict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, Strict, ValidationError
 
-from exitbench.benchmarks.results.vocabulary import ALL, MEDIAN
+from exitbench.benchmarks.results.vocabulary import ALL, MEDIAN, PER_LAYER
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Contest, Suite
 from exitbench.errors import InputError, did_you_mean
@@ -64,8 +66,17 @@ def threshold(value: Any) -> float | str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f'expected numbers, "{MEDIAN}" or "{ALL}", found {value!r}')
+        raise ValueError(f'expected numbers, "{MEDIAN}", "{ALL}" or "{PER_LAYER}", found {value!r}')
     return number(value)
+
+
+def threshold_table(value: Any) -> Any:
+    """The table that a single word stands for: the word is meant for every signal."""
+    if not isinstance(value, str):
+        return value
+    if value != PER_LAYER:
+        raise ValueError(f'expected a table or "{PER_LAYER}", found {value!r}')
+    return {"*": [value]}
 
 
 def layer(value: Any) -> int | Fraction:
@@ -82,6 +93,7 @@ def layer(value: Any) -> int | Fraction:
 
 Number = Annotated[float, PlainValidator(number)]
 Threshold = Annotated[float | str, PlainValidator(threshold)]
+ThresholdTable = Annotated[dict[str, tuple[Threshold, ...]], BeforeValidator(threshold_table)]
 LayerNumber = Annotated[int | Fraction, PlainValidator(layer)]
 WholeNumber = Annotated[int, Strict()]
 
@@ -111,7 +123,7 @@ class SuiteFile(BaseModel):
     folds: WholeNumber = 5
     losses: tuple[Number, ...] = (0.5, 1.0)
     rates_speed_up: Number = 4.0
-    thresholds: dict[str, tuple[Threshold, ...]] = {}
+    thresholds: ThresholdTable = {}
     ties: str = "half"
     held_out: dict[str, str] = {}
     findings: FindingsTable | None = None

@@ -69,6 +69,7 @@ def test_a_missing_key_is_named():
         ({"losses": [-1]}, "losses are points"),
         ({"thresholds": {"pabee": ["mean"]}}, "thresholds.pabee"),
         ({"thresholds": [1]}, "thresholds must be a table"),
+        ({"thresholds": "per-sample"}, "thresholds: expected a table or \"per-layer\", found 'per-sample'"),
         ({"protocols": ["held-out"]}, "needs a calibration cache in .held_out. for a"),
         ({"held_out": {"b": "c"}}, "held_out names b, which is not among the caches"),
         ({"held_out": {"a": "a"}}, "cannot be its own calibration cache"),
@@ -78,6 +79,18 @@ def test_a_missing_key_is_named():
 def test_values_that_make_no_sense_are_refused(change, message):
     with pytest.raises(InputError, match=message):
         suite(**change)
+
+
+def test_one_word_asks_every_signal_for_per_layer_thresholds():
+    assert suite().questions.thresholds == {}
+    assert not suite().questions.per_layer("deebert")
+    assert suite(thresholds="per-layer").questions.per_layer("deebert")
+
+
+def test_per_layer_thresholds_stand_beside_given_ones_in_the_table():
+    asked = suite(thresholds={"deebert": ["median", "per-layer"], "*": ["median"]}).questions
+    assert (asked.per_layer("deebert"), asked.per_layer("cap")) == (True, False)
+    assert asked.operating_points("deebert", None) == asked.operating_points("cap", None)
 
 
 def test_a_bare_name_is_a_fixture_and_a_path_is_relative_to_the_file(tmp_path):

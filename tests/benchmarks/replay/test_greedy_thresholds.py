@@ -1,0 +1,127 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from exitbench.benchmarks.replay.exit_quotas import quota_exits, thresholds_of_exits
+from exitbench.benchmarks.replay.exit_rule import per_layer_exits
+from exitbench.benchmarks.replay.greedy_thresholds import GreedySearch, exit_budget, greedy_exits
+from exitbench.benchmarks.replay.operating_points import nearest_point
+from exitbench.benchmarks.replay.tally import tally_at
+from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from tests.support.score_cases import random_case
+
+
+def every_policy(scores: SignalScores) -> list[np.ndarray]:
+    """The exits of all vectors of thresholds, one below each distinct score of a layer and one above all."""
+    levels = []
+    for layer, row in enumerate(scores.values, start=1):
+        if layer < scores.first_exit_layer:
+            levels.append([0.0])
+        else:
+            distinct = np.unique(row)
+            levels.append([-np.inf, *(distinct[1:] + distinct[:-1]) / 2, np.inf])
+    return [per_layer_exits(scores, np.array(vector)) for vector in itertools.product(*levels)]
+
+
+def shared_exits(curve, speed_up):
+    return curve.exit_layers(nearest_point(curve, speed_up))
+
+
+def informed_curve(seed: int, samples: int = 300, depth: int = 6):
+    """Scores whose scale differs from layer to layer, so that one threshold for all of them is a bad idea."""
+    rng = np.random.default_rng(seed)
+    right = rng.random((depth, samples)) < np.linspace(0.6, 0.95, depth)[:, None]
+    labels = rng.integers(0, 2, samples)
+    scores = (right[:-1] + rng.normal(size=(depth - 1, samples))) * rng.uniform(0.2, 5, (depth - 1, 1))
+    outcomes = Outcomes.of(np.where(right, labels, 1 - labels), labels, positive_class=1)
+    return trade_off_curve(SignalScores(scores, ">="), outcomes)
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("measure", ["accuracy", "f1"])
+def test_greedy_lies_between_the_shared_threshold_and_the_best_of_all_vectors(seed, measure):
+    rng = np.random.default_rng(seed)
+    depth, samples = int(rng.integers(3, 5)), int(rng.integers(4, 8))
+    predictions, labels = rng.integers(0, 2, (depth, samples)), rng.integers(0, 2, samples)
+    values = (
+        rng.integers(0, 5, (depth - 1, samples)).astype(float) if seed % 2 else rng.normal(size=(depth - 1, samples))
+    )
+    scores = SignalScores(values, ("<", ">=")[seed % 2], first_exit_layer=1 + seed % 3 // 2)
+    curve = trade_off_curve(scores, Outcomes.of(predictions, labels, positive_class=1))
+    speed_up = float(rng.uniform(1.2, depth / 1.5))
+    shared = shared_exits(curve, speed_up)
+    budget = exit_budget(curve, speed_up, int(shared.sum()))
+    exits = greedy_exits(curve, speed_up, measure)
+    score = float(tally_at(exits, curve.outcomes).score(measure))
+    if exits.sum() <= budget:
+        affordable = [policy for policy in every_policy(scores) if policy.sum() <= budget]
+        best = max(float(tally_at(policy, curve.outcomes).score(measure)) for policy in affordable)
+        assert score <= best + 1e-9
+        assert any((policy == exits).all() for policy in affordable), "thresholds must be able to bring it about"
+    if shared.sum() <= budget and shared.sum() >= budget * 0.995:
+        assert exits.sum() <= budget
+        assert score >= float(tally_at(shared, curve.outcomes).score(measure)) - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_scales_that_differ_between_layers_greedy_beats_the_shared_threshold_and_quotas(seed):
+    curve = informed_curve(seed)
+    exits = greedy_exits(curve, 2.0, "accuracy")
+    accuracy = tally_at(exits, curve.outcomes).accuracy
+    assert accuracy > tally_at(shared_exits(curve, 2.0), curve.outcomes).accuracy
+    assert accuracy >= tally_at(quota_exits(curve.scores, 2.0), curve.outcomes).accuracy
+    assert tally_at(exits, curve.outcomes).speed_up == pytest.approx(2.0, rel=0.006)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_along_two_layers_the_search_comes_within_two_samples_of_the_optimum(seed):
+    # With two internal layers a policy is one free number: the second follows from the budget.
+    curve = informed_curve(seed, samples=24, depth=3)
+    shared = shared_exits(curve, 1.6)
+    budget = exit_budget(curve, 1.6, int(shared.sum()))
+    slack = max(0.005 * budget, 2)
+    reachable = [policy for policy in every_policy(curve.scores) if budget - slack <= policy.sum() <= budget]
+    best = max(float(tally_at(policy, curve.outcomes).accuracy) for policy in reachable)
+    score = float(tally_at(greedy_exits(curve, 1.6, "accuracy"), curve.outcomes).accuracy)
+    assert best - 100 * 2 / 24 - 1e-9 <= score <= best + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_balanced_policy_has_the_score_and_the_cost_of_its_exits(seed):
+    curve = informed_curve(seed, samples=30)
+    if seed % 2:
+        tied = SignalScores(np.round(curve.scores.values), "<=", first_exit_layer=1 + seed % 3)
+        curve = trade_off_curve(tied, curve.outcomes)
+    budget = int(0.7 * curve.depth * 30)
+    search = GreedySearch(curve, "f1", budget)
+    cuts = search.cuts_of(quota_exits(curve.scores, 1.5))
+    for policy in search.balanced(cuts):
+        tally = tally_at(search.exits_of(policy.cuts), curve.outcomes)
+        assert policy.score == pytest.approx(float(tally.f1))
+        assert search.least <= tally.layers <= budget
+        assert (policy.cuts != cuts).sum() <= 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_thresholds_of_the_search_realise_its_exits(seed):
+    curve = random_case(seed, samples=25).curve
+    exits = greedy_exits(curve, 1.7, "accuracy")
+    assert per_layer_exits(curve.scores, thresholds_of_exits(curve.scores, exits)).tolist() == exits.tolist()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_search_does_not_depend_on_the_order_of_samples(seed):
+    curve = random_case(seed, samples=40).curve
+    order = np.random.default_rng(seed).permutation(40)
+    turned = trade_off_curve(curve.scores.take(order), curve.outcomes.take(order))
+    assert greedy_exits(turned, 1.5, "f1").tolist() == greedy_exits(curve, 1.5, "f1")[order].tolist()
+
+
+def test_out_of_reach_the_exits_stay_those_of_the_shared_threshold():
+    rng = np.random.default_rng(0)
+    scores = SignalScores(rng.normal(size=(5, 50)), ">=", first_exit_layer=5)
+    curve = trade_off_curve(scores, Outcomes.of(rng.integers(0, 2, (6, 50)), rng.integers(0, 2, 50)))
+    assert greedy_exits(curve, 4.0, "accuracy").tolist() == [5] * 50
