@@ -78,7 +78,7 @@ def evaluate(
     primary_speed_up: float = 2.0,
     rates_speed_up: float = 4.0,
     losses: Sequence[float] = (0.5, 1.0),
-    thresholds: Mapping[str, Sequence[float | str]] | None = None,
+    thresholds: Mapping[str, Sequence[float | str]] | str | None = None,
     ties: Ties = "half",
     resamples: int = 1000,
     folds: int = 5,
@@ -87,10 +87,13 @@ def evaluate(
 ) -> Evaluation:
     """All measures, intervals and comparisons of some signals on one cache.
 
-    ``signals`` are texts, grids or signal objects; ``calibration`` is what the protocol ``held-out`` chooses on;
-    a tied pair counts one half for DIS, or nothing where ``ties`` is ``"strict"``.
+    ``signals`` are texts, grids or signal objects; ``thresholds`` map a signal, or ``*``, to given ones, where the word
+    ``"per-layer"``, also by itself, asks for thresholds of each layer's own beside the shared one; ``calibration`` is
+    what the protocol ``held-out`` chooses on; a tied pair counts one half for DIS, or nothing where ``ties`` is
+    ``"strict"``.
     Raises InputError for the first signal that cannot be evaluated.
     """
+    given = {"*": [thresholds]} if isinstance(thresholds, str) else thresholds or {}
     questions = Questions(
         speed_ups=tuple(speed_ups),
         primary_speed_up=primary_speed_up,
@@ -100,7 +103,7 @@ def evaluate(
         folds=folds,
         losses=tuple(losses),
         rates_speed_up=rates_speed_up,
-        thresholds={name: tuple(values) for name, values in (thresholds or {}).items()},
+        thresholds={name: tuple(values) for name, values in given.items()},
         ties=ties,
     )
     plan = configurations_of(signals, signals_dirs)

@@ -71,13 +71,21 @@ class MergedParts:
         )
         if status == "undefined":
             return merged
-        if not self.parts[0].in_sample:
-            status, reason = self._realised(point, merged)
-        layers = [np.unique(value.exits) for value in values if value.exits is not None]
-        if all(len(exits) == 1 for exits in layers):
-            words = one_layer([int(exits[0]) for exits in layers], self.samples.depth)
-            status, reason = "degenerate", "; ".join(filter(None, (words, reason)))
-        return dataclasses.replace(merged, status=status, reason=reason)
+        return self._with_one_layer(merged) if self.parts[0].in_sample else self.with_realised_status(point, merged)
+
+    def with_realised_status(self, point: OperatingPoint, value: ResampledPoint) -> ResampledPoint:
+        """A value with the status that follows from what happened on the scored rows."""
+        status, reason = self._realised(point, value)
+        return self._with_one_layer(dataclasses.replace(value, status=status, reason=reason))
+
+    def _with_one_layer(self, value: ResampledPoint) -> ResampledPoint:
+        """The value, degenerate where all samples of each part exit at one layer."""
+        assert value.exits is not None
+        layers = [np.unique(value.exits[part.test]) for part in self.parts]
+        if any(len(exits) > 1 for exits in layers):
+            return value
+        words = one_layer([int(exits[0]) for exits in layers], self.samples.depth)
+        return dataclasses.replace(value, status="degenerate", reason="; ".join(filter(None, (words, value.reason))))
 
     def _realised(self, point: OperatingPoint, value: ResampledPoint) -> tuple[Status, str]:
         """The status by what happened on the scored rows, where other rows chose the threshold."""

@@ -8,6 +8,9 @@ reader could doubt:
     row per value of the grid (``alpha=0.1``) *and* rows for the value that the protocol chose, whose
     ``parameters`` are the grid itself (``alpha=0.01|0.1|1|10``); ``chosen`` has what was chosen.
     Only the rows of a suite's entry as a whole take part in best, pairs and averages.
+    Where a suite asks for per-layer thresholds, an entry has rows at the speed-ups with ``thresholds=shared``,
+    ``thresholds=quota`` and ``thresholds=greedy`` behind its parameters, all measured alike; see
+    :mod:`exitbench.benchmarks.run.per_layer_rows`. They take no part in best.
     Bounds appear as signals ``oracle``, ``final`` and ``fixed`` (one row per ``layer``), repeated for
     each protocol so that every table has them. The bound ``random`` has empty ``parameters`` and is the
     expected value of exiting at random, in closed form, at the suite's speed-ups. A suite that lists the
@@ -88,6 +91,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         + [("status", TEXT), ("reason", TEXT), ("best", FLAG), ("tied_with_best", FLAG), ("chosen", TEXT)]
     ),
     # First minus second; p_against_best is Holm-adjusted within the column and empty for pairs without the best.
+    # Decisions "per-layer": per-layer thresholds less the shared one of the same entry, a family of tests of its own.
     "pairs": pa.schema(
         CACHE_FIELDS
         + QUESTION_FIELDS

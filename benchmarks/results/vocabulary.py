@@ -12,6 +12,10 @@ PROTOCOLS = ("in-sample", "cross-fit", "held-out")
 MEDIAN, ALL, PER_LAYER = "median", "all", "per-layer"
 """Words for thresholds in a suite."""
 
+Schedule = Literal["shared", "quota", "greedy"]
+SCHEDULES: tuple[Schedule, ...] = ("shared", "quota", "greedy")
+"""One threshold for all layers, or thresholds of each layer's own: from exit quotas, or from a greedy search."""
+
 Ties = Literal["half", "strict"]
 TIES: tuple[Ties, ...] = ("half", "strict")
 """What a tied pair counts for DIS: one half, or nothing."""

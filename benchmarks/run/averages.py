@@ -19,6 +19,7 @@ from exitbench.benchmarks.results.status import Difference
 from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, HIGHER_IS_BETTER, NORMAL_QUANTILE
 from exitbench.benchmarks.run.compared_columns import pair_rows
 from exitbench.benchmarks.run.measurements import Question, question_of
+from exitbench.benchmarks.run.per_layer_rows import mean_pairs
 from exitbench.benchmarks.statistics.delong import normal_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
 
@@ -81,7 +82,14 @@ def averages(
             marked, compared = compare_means(columns, averaged, names, own_pairs, metrics, entries)
             means += [marked.get(row.key, row) for row in averaged]
             tests += compared
+            tests += mean_pairs(columns, own_pairs, names, average_measure(metrics[name] for name in names))
     return means, tests
+
+
+def average_measure(metrics: Iterable[str]) -> str:
+    """What the average of tasks with these metrics is called."""
+    different = set(metrics)
+    return different.pop() if len(different) == 1 else "mean_accuracy_f1"
 
 
 def mean_columns(rows: Sequence[Row], protocol: str, caches: Sequence[str], metrics: Metrics) -> list[MeanColumn]:
@@ -95,8 +103,7 @@ def mean_columns(rows: Sequence[Row], protocol: str, caches: Sequence[str], metr
             gathered.setdefault((row.signal, row.parameters, question_of(row)), {})[row.cache] = row
         if row.measure == metrics[row.cache] and task_scores != {"accuracy"}:
             # Where tasks differ in metric, the paper's average takes each task's own; see results.schema.
-            name = "f1" if task_scores == {"f1"} else "mean_accuracy_f1"
-            question = (row.operating_point, row.layer, row.decisions, name)
+            question = (row.operating_point, row.layer, row.decisions, average_measure(task_scores))
             gathered.setdefault((row.signal, row.parameters, question), {})[row.cache] = row
     return [MeanColumn(*key, by_cache) for key, by_cache in gathered.items()]
 

@@ -19,6 +19,7 @@ from exitbench.benchmarks.run.figure_rows import random_exit_rows
 from exitbench.benchmarks.run.measure_stage import cache_weights, protocol_parts
 from exitbench.benchmarks.run.measured_rows import Measured, joined, tally_rows, with_intervals
 from exitbench.benchmarks.run.measurements import ComparedEntry, Measurements, question_of
+from exitbench.benchmarks.run.per_layer_rows import adjusted_pairs
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
 from exitbench.benchmarks.suites.questions import Questions
@@ -63,6 +64,8 @@ def compare_signals(
         marked, tests = compare(columns, contestants, column_rows)
         pairs += tests
         rows = [marked.get(row.key, row) for row in rows]
+    if "pairs" in tables:
+        pairs += adjusted_pairs(dict(pair) for signal in measured for pair in signal.pairs)
     return ComparedCache(rows, pairs, pa.concat_tables(curves))
 
 

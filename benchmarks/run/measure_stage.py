@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from exitbench.benchmarks.protocols.choice import Choices
 from exitbench.benchmarks.protocols.entry_curve import CurvePiece, in_sample_pieces, rising_curve
@@ -21,6 +22,7 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.figure_rows import FigureData
 from exitbench.benchmarks.run.measured_rows import Measured, joined, measured_rows
 from exitbench.benchmarks.run.measurements import ComparedEntry, MeasuredSignal, question_of
+from exitbench.benchmarks.run.per_layer_rows import per_layer_rows
 from exitbench.benchmarks.scoring.configuration import Configuration, grid_text
 from exitbench.benchmarks.scoring.score_store import ScoredCache
 from exitbench.benchmarks.statistics.bootstrap_weights import BootstrapWeights, bootstrap_weights
@@ -133,7 +135,7 @@ def measure_signal(
         for protocol in questions.protocols:
             measuring.add_single_values(protocol, evaluation, numbers, entries)
             measuring.add_choices(protocol, evaluation, entries)
-    return MeasuredSignal(measuring.rows, measuring.figure_data.tables(), measuring.compared)
+    return MeasuredSignal(measuring.rows, measuring.figure_data.tables(), measuring.compared, measuring.pairs)
 
 
 class _Measuring:
@@ -145,6 +147,7 @@ class _Measuring:
         self.rows: list[Row] = []
         self.figure_data = FigureData(self.samples, questions.layers, tables)
         self.compared: list[ComparedEntry] = []
+        self.pairs: list[dict[str, Any]] = []
 
     def add_single_values(
         self, protocol: str, evaluation: Evaluation, numbers: Sequence[int], entries: Sequence[SuiteEntry]
@@ -221,5 +224,16 @@ class _Measuring:
                 exact_score=exact_score,
             )
         )
-        sign = 1 if self.scored.configurations[numbers[0]].direction in (">", ">=") else -1
+        first = self.scored.configurations[numbers[0]]
+        if self.questions.per_layer(first.signal) and first.integers is None:
+            self._add_per_layer(blank, merged, numbers)
+        sign = 1 if first.direction in (">", ">=") else -1
         self.figure_data.add(blank, merged, points, sign=sign, pieces=pieces)
+
+    def _add_per_layer(self, blank: Row, merged: MergedParts, numbers: Sequence[int]) -> None:
+        """Take in an entry once more, with thresholds of each layer's own beside the one that its layers share."""
+        weights = cache_weights(self.scored, self.questions)
+        curves = [PartCurves(self.scored, number, weights, self.questions.every_speed_up) for number in numbers]
+        rows, pairs = per_layer_rows(blank, merged, curves, self.questions, weights.all("test"))
+        self.rows += rows
+        self.pairs += pairs

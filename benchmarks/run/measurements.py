@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.results.files import write_part
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
-from exitbench.benchmarks.results.schema import Row, rows_of, rows_table
+from exitbench.benchmarks.results.schema import Row, rows_of, rows_table, table_of
 
 Array = NDArray[np.float64]
 Question = tuple[OperatingPoint, int | None, str, str]
@@ -62,6 +62,10 @@ class Measurements(Protocol):
     @property
     def rows(self) -> list[Row]: ...
 
+    @property
+    def pairs(self) -> Sequence[Mapping[str, Any]]:
+        """Tests within the signal's own entries, not adjusted yet: per-layer thresholds against the shared one."""
+
     def entries(self, protocol: str) -> list[ComparedEntry]:
         """The entries that are compared under one protocol."""
 
@@ -73,6 +77,7 @@ class MeasuredSignal:
     rows: list[Row]
     figure_data: Mapping[str, pa.Table]
     compared: Sequence[ComparedEntry]
+    pairs: Sequence[dict[str, Any]] = ()
 
     def entries(self, protocol: str) -> list[ComparedEntry]:
         return [entry for entry in self.compared if entry.protocol == protocol]
@@ -83,6 +88,8 @@ def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
     write_part(folder / "results.parquet", rows_table(measured.rows))
     for name, table in measured.figure_data.items():
         write_part(folder / f"{name}.parquet", table)
+    if measured.pairs:
+        write_part(folder / "pairs.parquet", table_of("pairs", measured.pairs))
     arrays: dict[str, Any] = {}
     index = []
     for number, entry in enumerate(measured.compared):
@@ -112,6 +119,11 @@ class SavedMeasurements:
     @cached_property
     def rows(self) -> list[Row]:
         return rows_of(pq.read_table(self.folder / "results.parquet"))
+
+    @property
+    def pairs(self) -> list[dict[str, Any]]:
+        file = self.folder / "pairs.parquet"
+        return list(pq.read_table(file).to_pylist()) if file.exists() else []
 
     def entries(self, protocol: str) -> list[ComparedEntry]:
         index = json.loads((self.folder / "compared.json").read_text(encoding="utf-8"))

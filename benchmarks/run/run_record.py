@@ -13,6 +13,7 @@ from typing import Any
 
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
 from exitbench.benchmarks.scoring.configuration import describe
+from exitbench.benchmarks.suites.questions import NO_PER_LAYER
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import Manifest
 from exitbench.signals.contract.signal import ExitSignal
@@ -66,6 +67,11 @@ def run_record(
         for entry in entries
         for signal in entry
         if (configuration := describe(signal, depth)).left_out
+    ]
+    notes += [
+        f"{name}: no per-layer thresholds, {NO_PER_LAYER}"
+        for name in dict.fromkeys(entry[0].name for entry in entries if entry[0].thresholds.values(depth=2) is not None)
+        if suite.questions.per_layer(name)
     ]
     machine = {
         "platform": platform.platform(),

@@ -9,6 +9,7 @@ from exitbench.reports.tables.pairs import difference_tables, wins_tables
 from exitbench.reports.tables.parameters import parameter_tables
 from exitbench.reports.tables.published_forms import form_tables
 from exitbench.reports.tables.ranking import aurc_tables, dis_tables
+from exitbench.reports.tables.shared_threshold import shared_threshold_tables
 from exitbench.reports.tables.table import TOPICS, Table
 from exitbench.reports.tables.table_parts import says_something
 from exitbench.reports.tables.task_scores import area_tables, backbone_tables, loss_tables, score_tables
@@ -25,6 +26,7 @@ def tables_of(run: FinishedRun) -> list[Table]:
         *aurc_tables(run),
         *rate_tables(run),
         *parameter_tables(run),
+        *shared_threshold_tables(run),
         *wins_tables(run),
         *difference_tables(run),
         *backbone_tables(run),

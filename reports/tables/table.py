@@ -142,6 +142,7 @@ TOPICS = {
     "dis": "Does the signal rank right predictions above wrong ones?",
     "rates": "Does it exit too early or too late?",
     "parameters": "What do the parameters change?",
+    "thresholds": "What does sharing one threshold cost?",
     "pairs": "Which differences can be claimed?",
     "backbones": "Does it hold for another backbone?",
     "costs": "What does it cost?",

@@ -202,12 +202,12 @@ def run_notes(record: Mapping[str, object]) -> list[Alert]:
     notes = record.get("notes")
     if not isinstance(notes, list) or not notes:
         return []
-    meaning = "A parameter that could never exit is not tried."
+    meaning = "What could never exit, or has no such thresholds, is not tried."
     return [
         Alert(
             severity="note",
             kind="notes",
-            headline="Left out of the grids",
+            headline="Left out",
             meaning=meaning,
             places=tuple(map(str, notes)),
         )

@@ -79,3 +79,18 @@ def two_forms(factory: pytest.TempPathFactory) -> Path:
         run_suite(suite([cache], ["deebert", *forms, "cap"], **asked), folder / "run")
 
     return once(factory, "two-forms", build) / "run"
+
+
+def per_layer_run(factory: pytest.TempPathFactory) -> Path:
+    """Two tasks with per-layer thresholds beside the shared ones, and a signal that has none."""
+
+    def build(folder: Path) -> None:
+        caches = [
+            synthetic_cache(folder / task, rows=400, layers=5, width=8, task=task, seed=seed)
+            for seed, task in enumerate(("sst2", "mrpc"))
+        ]
+        asked = {"protocols": ("in-sample", "cross-fit"), "speed_ups": (1.5,), "primary_speed_up": 1.5, "layers": (1,)}
+        made = suite(caches, ["deebert", "pabee", GRID], **asked, thresholds={"*": ("per-layer",)})
+        run_suite(made, folder / "run")
+
+    return once(factory, "per-layer", build) / "run"

@@ -1,0 +1,143 @@
+"""Per-layer thresholds in the result files: their rows beside the shared threshold's, and the paired tests against it.
+
+All three are measured in the same way, with their thresholds as they were fitted: resamples of the scored rows give
+the intervals, and a paired difference has the standard error of its influence values. The tests of one column are a
+family of their own, apart from the contest between signals, which knows the shared threshold only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from exitbench.benchmarks.protocols.merged_parts import MergedParts
+from exitbench.benchmarks.protocols.part_curves import PartCurves
+from exitbench.benchmarks.protocols.part_points import ResampledPoint
+from exitbench.benchmarks.protocols.per_layer_points import per_layer_points
+from exitbench.benchmarks.replay.tally import score_influence
+from exitbench.benchmarks.results.operating_point import at_speed_up
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.status import Difference
+from exitbench.benchmarks.results.vocabulary import PER_LAYER, SCHEDULES, Schedule
+from exitbench.benchmarks.run.measured_rows import joined, tally_rows, with_intervals
+from exitbench.benchmarks.statistics.delong import NAN, normal_difference
+from exitbench.benchmarks.statistics.multiple_comparisons import holm
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
+from exitbench.benchmarks.suites.questions import Questions
+
+Pair = dict[str, Any]
+"""A row of ``pairs.parquet``."""
+
+GIVEN = "intervals for the thresholds as fitted, which resamples do not repeat"
+FLATTERED = "the thresholds were fitted on the scored rows, which flatters the larger number of them"
+
+
+def schedule_parameters(parameters: str, schedule: Schedule) -> str:
+    """The parameters of an entry with the thresholds it was measured with.
+
+    >>> schedule_parameters("alpha=0.1|1", "quota"), schedule_parameters("", "shared")
+    ('alpha=0.1|1,thresholds=quota', 'thresholds=shared')
+    """
+    return ",".join(filter(None, (parameters, f"thresholds={schedule}")))
+
+
+def per_layer_rows(
+    blank: Row, merged: MergedParts, curves: Sequence[PartCurves], questions: Questions, weights: SampleWeights
+) -> tuple[list[Row], list[Pair]]:
+    """The rows of one entry at the suite's speed-ups with each kind of thresholds, and the pairs against the shared."""
+    rows: list[Row] = []
+    pairs: list[Pair] = []
+    for point in map(at_speed_up, dict.fromkeys((questions.primary_speed_up, *questions.speed_ups))):
+        values = per_layer_points(merged, curves, point, weights)
+        described, chosen = merged.choices.described(point)
+        here = blank._replace(operating_point=point, chosen=chosen)
+        for schedule in SCHEDULES:
+            value = values[schedule]
+            named = here._replace(
+                parameters=schedule_parameters(blank.parameters, schedule),
+                reason=joined(value.reason, described, GIVEN, blank.reason),
+            )
+            measured = tally_rows(named, value.tally, value.resampled, merged.samples, value.status)
+            rows += [number.row for number in with_intervals(measured)]
+            if schedule != "shared" and value.status == values["shared"].status == "ok":
+                pairs.append(pair_row(here, schedule, value, values["shared"], merged))
+    return rows, pairs
+
+
+def pair_row(
+    blank: Row, schedule: Schedule, value: ResampledPoint, shared: ResampledPoint, merged: MergedParts
+) -> Pair:
+    """The task score with per-layer thresholds less that with the shared one, not adjusted yet."""
+    samples = merged.samples
+    assert value.exits is not None
+    assert shared.exits is not None
+    difference = value.score(samples.measure) - shared.score(samples.measure)
+    influence = [score_influence(point.exits, samples.outcomes, samples.measure) for point in (value, shared)]
+    test = normal_difference(difference, float(np.linalg.norm(influence[0] - influence[1])))
+    if merged.parts[0].in_sample:
+        test = Difference(difference, NAN, NAN, test.std_err, NAN, "undefined", FLATTERED)
+    return {
+        **{name: getattr(blank, name) for name in ("cache", "model", "task", "split", "protocol")},
+        "operating_point": blank.operating_point.text,
+        "layer": None,
+        "decisions": PER_LAYER,
+        "measure": samples.measure,
+        "signal_a": blank.signal,
+        "parameters_a": schedule_parameters(blank.parameters, schedule),
+        "signal_b": blank.signal,
+        "parameters_b": schedule_parameters(blank.parameters, "shared"),
+        "n": samples.size,
+        **tested_columns(test),
+    }
+
+
+def tested_columns(test: Difference) -> Pair:
+    """The columns of a pair that a test fills; adjusted later, with all tests of the column."""
+    return {
+        "difference": test.value,
+        "low": test.low,
+        "high": test.high,
+        "std_err": test.std_err,
+        "p_value": test.p_value,
+        "p_adjusted": NAN,
+        "p_against_best": None,
+        "status": test.status,
+        "reason": test.reason,
+    }
+
+
+def adjusted_pairs(pairs: Iterable[Pair]) -> list[Pair]:
+    """The pairs with Holm's adjustment over those of one cache, protocol and operating point."""
+    families: dict[tuple[Any, ...], list[Pair]] = {}
+    for pair in pairs:
+        family = tuple(pair[name] for name in ("cache", "model", "split", "protocol", "operating_point", "measure"))
+        families.setdefault(family, []).append(pair)
+    return [
+        {**pair, "p_adjusted": p}
+        for family in families.values()
+        for pair, p in zip(family, holm([pair["p_value"] for pair in family]).tolist(), strict=True)
+    ]
+
+
+def mean_pairs(columns: Mapping[str, Any], pairs: Sequence[Pair], caches: Sequence[str], measure: str) -> list[Pair]:
+    """The pairs of the average over tasks, for entries that have one on every cache; tasks are independent."""
+    gathered: dict[tuple[str, ...], list[Pair]] = {}
+    for pair in pairs:
+        if pair["decisions"] == PER_LAYER and pair["protocol"] == columns["protocol"] and pair["cache"] in caches:
+            names = ("signal_a", "parameters_a", "signal_b", "parameters_b", "operating_point")
+            gathered.setdefault(tuple(pair[name] for name in names), []).append(pair)
+    means = []
+    for of_tasks in gathered.values():
+        if len(of_tasks) < len(caches):
+            continue
+        difference = float(np.mean([pair["difference"] for pair in of_tasks]))
+        error = float(np.linalg.norm([pair["std_err"] for pair in of_tasks])) / len(of_tasks)
+        test = normal_difference(difference, error)
+        unfair = next((pair for pair in of_tasks if pair["status"] != "ok"), None)
+        if unfair is not None:
+            test = Difference(difference, NAN, NAN, error, NAN, unfair["status"], unfair["reason"])
+        count = sum(pair["n"] for pair in of_tasks)
+        means.append({**of_tasks[0], **columns, "measure": measure, "n": count, **tested_columns(test)})
+    return adjusted_pairs(means)
