@@ -65,7 +65,7 @@ def exits_until(scores: SignalScores, log_ratio: float) -> NDArray[np.int64]:
     logarithms = log_ratio * layers
     shares = np.exp(logarithms - logarithms.max())
     running = np.cumsum(shares[:-1]) / shares.sum()
-    return np.rint(scores.samples * running).astype(np.int64)
+    return np.asarray(np.rint(scores.samples * running), dtype=np.int64)
 
 
 def thresholds_of_exits(scores: SignalScores, exits: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -178,7 +178,7 @@ class GreedySearch:
     def _changed(self, cuts: NDArray[np.int64], row: int, step: int) -> Iterator[NDArray[np.int64]]:
         """The cuts with about ``step`` more exits at one layer (fewer if negative); nothing where there are none."""
         passes = self.rank < cuts[:, None]
-        there = ~passes[:row].any(axis=0)
+        there = np.logical_not(np.any(passes[:row], axis=0, keepdims=True))[0]
         reaching = np.concatenate([[0], np.cumsum(there[self.order[row]])])
         wanted = int(np.clip(reaching[cuts[row]] + step, 0, reaching[-1]))
         allowed = np.flatnonzero(self.boundaries[row])

@@ -74,7 +74,7 @@ def pair_row(
     assert value.exits is not None
     assert shared.exits is not None
     difference = value.score(samples.measure) - shared.score(samples.measure)
-    influence = [score_influence(point.exits, samples.outcomes, samples.measure) for point in (value, shared)]
+    influence = [score_influence(exits, samples.outcomes, samples.measure) for exits in (value.exits, shared.exits)]
     test = normal_difference(difference, float(np.linalg.norm(influence[0] - influence[1])))
     if merged.parts[0].in_sample:
         test = Difference(difference, NAN, NAN, test.std_err, NAN, "undefined", FLATTERED)
@@ -121,9 +121,11 @@ def adjusted_pairs(pairs: Iterable[Pair]) -> list[Pair]:
     ]
 
 
-def mean_pairs(columns: Mapping[str, Any], pairs: Sequence[Pair], caches: Sequence[str], measure: str) -> list[Pair]:
+def mean_pairs(
+    columns: Mapping[str, Any], pairs: Sequence[Mapping[str, Any]], caches: Sequence[str], measure: str
+) -> list[Pair]:
     """The pairs of the average over tasks, for entries that have one on every cache; tasks are independent."""
-    gathered: dict[tuple[str, ...], list[Pair]] = {}
+    gathered: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for pair in pairs:
         if pair["decisions"] == PER_LAYER and pair["protocol"] == columns["protocol"] and pair["cache"] in caches:
             names = ("signal_a", "parameters_a", "signal_b", "parameters_b", "operating_point")
