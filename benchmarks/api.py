@@ -83,6 +83,7 @@ def evaluate(
     resamples: int = 1000,
     folds: int = 5,
     seed: int = 0,
+    area_range: Sequence[float] = (1 / 3, 1.0),
     signals_dirs: Sequence[Path | str] = (),
 ) -> Evaluation:
     """All measures, intervals and comparisons of some signals on one cache.
@@ -90,7 +91,7 @@ def evaluate(
     ``signals`` are texts, grids or signal objects; ``thresholds`` map a signal, or ``*``, to given ones, where the word
     ``"per-layer"``, also by itself, asks for thresholds of each layer's own beside the shared one; ``calibration`` is
     what the protocol ``held-out`` chooses on; a tied pair counts one half for DIS, or nothing where ``ties`` is
-    ``"strict"``.
+    ``"strict"``; ``area_range`` are the relative costs between which the area under a curve is taken.
     Raises InputError for the first signal that cannot be evaluated.
     """
     given = {"*": [thresholds]} if isinstance(thresholds, str) else thresholds or {}
@@ -105,6 +106,7 @@ def evaluate(
         rates_speed_up=rates_speed_up,
         thresholds={name: tuple(values) for name, values in given.items()},
         ties=ties,
+        area_range=(area_range[0], area_range[1]),
     )
     plan = configurations_of(signals, signals_dirs)
     check_thresholds_exist(questions.thresholds, plan.configurations)

@@ -32,7 +32,7 @@ reader could doubt:
     The printed threshold; empty under cross-fit, where each fold has another.
 ``status, reason``
     How far a number may be trusted, see :mod:`exitbench.benchmarks.results.status`: ``ok``, ``undefined``,
-    ``unmatched``, ``degenerate`` or ``unreliable``.
+    ``unmatched``, ``degenerate``, ``no-exit`` or ``unreliable``.
 ``best, tied_with_best``
     Empty where nothing is compared; ``tied_with_best`` is true for the best itself too.
 ``chosen``

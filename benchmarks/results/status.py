@@ -2,15 +2,16 @@
 
 ``ok`` needs no comment. ``undefined``: the quantity does not exist on these samples (the value is NaN).
 ``unmatched``: no operating point lies near enough to what was asked. ``degenerate``: at this operating point every
-sample exits at one and the same layer, so it shows a fixed layer and not the signal. ``unreliable``: there is a value,
-but its error bar says nothing. A reason is one clause that a table can print under the number. Only what is ``ok``
-takes part in best and tests, and only ``ok`` and ``unreliable`` in averages.
+sample exits at one and the same layer, so it shows a fixed layer and not the signal. ``no-exit``: a measure of a layer
+at which the configuration cannot exit yet. ``unreliable``: there is a value, but its error bar says nothing. A reason
+is one clause that a table can print under the number. Only what is ``ok`` takes part in best and tests, and only
+``ok`` and ``unreliable`` in averages.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-Status = Literal["ok", "undefined", "unmatched", "degenerate", "unreliable"]
+Status = Literal["ok", "undefined", "unmatched", "degenerate", "no-exit", "unreliable"]
 
 FEWEST_OF_A_KIND = 10
 """With fewer hard or fewer easy samples than this, no standard error is believed."""

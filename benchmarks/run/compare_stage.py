@@ -1,4 +1,4 @@
-"""Stage three, per cache: areas over the common range, bounds, paired tests, and which entries may be called best."""
+"""Stage three, per cache: areas over the stated range, bounds, paired tests, and which entries may be called best."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from exitbench.benchmarks.protocols.splits import fold_numbers
 from exitbench.benchmarks.replay.bounds import final_layer, fixed_layer, oracle, random_at
-from exitbench.benchmarks.replay.operating_points import area_below, areas_below
+from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, area_below, areas_below
+from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.compared_columns import Contestant, compare
@@ -49,7 +50,7 @@ def compare_signals(
     for protocol in questions.protocols:
         columns = {**scored.key_columns, "protocol": protocol}
         entries = [entry for signal in measured for entry in signal.entries(protocol)]
-        areas = area_rows(columns, entries, samples)
+        areas = area_rows(columns, entries, samples, questions.area_range, weights)
         rows += [area.row for area in areas]
         rows += bound_rows(columns, samples, questions, weights)
         curves.append(random_exit_rows({**columns, "signal": "random", "parameters": ""}, samples))
@@ -69,52 +70,82 @@ def compare_signals(
     return ComparedCache(rows, pairs, pa.concat_tables(curves))
 
 
-def polyline(entry: ComparedEntry) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Cost and score of an entry's curve, cost rising: the exact one in-sample, else the band's."""
+Polyline = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+"""Cost and score, cost rising."""
+
+
+def polyline(entry: ComparedEntry, final: float) -> Polyline:
+    """An entry's curve, the exact one in-sample, else the band's; up to the last layer, whose score is ``final``."""
     if entry.exact_cost is not None and entry.exact_score is not None:
-        return entry.exact_cost, entry.exact_score
-    return rising_band(entry)
+        return up_to_full_cost(entry.exact_cost, entry.exact_score, final)
+    return rising_band(entry, final)
 
 
-def rising_band(entry: ComparedEntry) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def rising_band(entry: ComparedEntry, final: float) -> Polyline:
     """The band's curve with rising cost; merged folds may cross by a hair where thresholds are close."""
     order = np.argsort(entry.cost, kind="stable")
-    return entry.cost[order], entry.score[order]
+    return up_to_full_cost(entry.cost[order], entry.score[order], final)
 
 
-def area_rows(columns: Columns, entries: Sequence[ComparedEntry], samples: Samples) -> list[Measured]:
-    """The area of every entry over the costs that all of them reach.
+def up_to_full_cost(cost: np.ndarray[Any, Any], score: np.ndarray[Any, Any], final: float) -> Polyline:
+    """A curve that ends at full cost: between its dearest point and the last layer one may randomise."""
+    if len(cost) and cost[-1] >= 1.0:
+        return cost, score
+    return np.append(cost, 1.0), np.append(score, final)
 
-    The value is that of the exact curve (in-sample) or of the merged curve; resamples are taken on the band's costs,
-    and moved by what the coarser curve differs from the exact one.
+
+def area_rows(
+    columns: Columns,
+    entries: Sequence[ComparedEntry],
+    samples: Samples,
+    area_range: tuple[float, float],
+    weights: SampleWeights,
+) -> list[Measured]:
+    """The mean score of every entry over the costs of ``area_range``: its area, over the length of the range.
+
+    The range is the same for all, whatever the others reach. Towards full cost a curve ends in the last layer; below
+    the least cost that a signal reaches its cheapest point stands in, and the area is ``unmatched``, since that point
+    costs more. The value is that of the exact curve (in-sample) or of the merged curve; resamples are taken on the
+    band's costs, and moved by what the coarser curve differs from the exact one.
     """
-    blanks = [
-        Row(
+    last = np.full(samples.size, samples.depth)
+    final = float(tally_at(last, samples.outcomes).score(samples.measure))
+    final_draws = resampled_exits(last, samples.outcomes, weights).score(samples.measure)
+    low, high = area_range
+    areas = []
+    for entry in entries:
+        span = f"mean score over relative costs {low:.4g} to {high:.4g}"
+        blank = Row(
             **columns,
             signal=entry.signal,
             parameters=entry.parameters,
             measure="area",
             n=samples.size,
-            reason=entry.reason,
+            reason=joined(span, entry.reason),
         )
-        for entry in entries
-    ]
-    curves = [polyline(entry) for entry in entries]
-    usable = [curve[0] for curve, entry in zip(curves, entries, strict=True) if len(curve[0]) > 1 < len(entry.cost)]
-    low = max((float(costs[0]) for costs in usable), default=1.0)
-    high = min((float(costs[-1]) for costs in usable), default=0.0)
-    if len(usable) < len(entries) or low >= high:
-        reason = "the compared signals have no range of costs in common"
-        return [Measured(blank._replace(status="undefined", reason=joined(reason, blank.reason))) for blank in blanks]
-    span = f"over relative costs {low:.4f} to {high:.4f}"
-    areas = []
-    for blank, entry, curve in zip(blanks, entries, curves, strict=True):
-        value = area_below(*curve, low, high)
-        coarse = area_below(*rising_band(entry), low, high)
-        draws = areas_below(entry.cost_resampled, entry.score_resampled, low, high)
-        row = blank._replace(value=value, reason=joined(span, blank.reason))
-        areas.append(Measured(row, draws + (value - coarse)))
+        if not len(entry.cost):
+            reason = "the signal reaches none of the costs at which curves are read"
+            areas.append(Measured(blank._replace(status="undefined", reason=joined(reason, blank.reason))))
+            continue
+        curve = polyline(entry, final)
+        value = area_below(*curve, low, high) / (high - low)
+        coarse = area_below(*rising_band(entry, final), low, high) / (high - low)
+        draws = areas_below(
+            np.vstack([entry.cost_resampled, np.ones_like(final_draws)]),
+            np.vstack([entry.score_resampled, final_draws]),
+            low,
+            high,
+        ) / (high - low)
+        areas.append(Measured(reaching(blank._replace(value=value), float(curve[0][0]), low), draws + (value - coarse)))
     return with_intervals(areas)
+
+
+def reaching(row: Row, cheapest: float, low: float) -> Row:
+    """The row of an area, ``unmatched`` where the cheapest point costs more than 2% beyond the range's beginning."""
+    if cheapest <= low * (1 + MATCH_TOLERANCE):
+        return row
+    reason = f"reaches down to relative cost {cheapest:.4g} only; below, its cheapest point stands in"
+    return row._replace(status="unmatched", reason=joined(reason, row.reason))
 
 
 def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights: SampleWeights) -> list[Row]:

@@ -1,8 +1,7 @@
 """The columns of a comparison: paired differences of all entries, and which may be called best.
 
 A column of a table is one question (operating point, layer, decisions, measure) under one protocol; its contestants are
-the suite's entries. Entries that are unmatched, degenerate, undefined or unreliable take no
-part.
+the suite's entries. Only entries whose status is ``ok`` take part.
 """
 
 from __future__ import annotations

@@ -101,8 +101,13 @@ def ranking_rows(blank: Row, ranking: Ranking, first_exit: int, ties: Ties = "ha
 def _layer_rows(blank: Row, ranking: Ranking, row: int, first_exit: int, ties: Ties) -> list[Measured]:
     """The ranking's numbers at one of its rows, which is the layer that ``blank`` names."""
     estimate = dis_estimate(ranking, row + 1, ties)
-    early = f"before layer {first_exit}, the first that may exit" if (blank.layer or 0) < first_exit else ""
-    here = blank._replace(status=estimate.status, reason=joined(estimate.reason, early, blank.reason))
+    early = (
+        f"no exit here: before layer {first_exit}, the first that may exit" if (blank.layer or 0) < first_exit else ""
+    )
+    here = blank._replace(
+        status="no-exit" if early and estimate.status != "undefined" else estimate.status,
+        reason=joined(early, estimate.reason, blank.reason),
+    )
     defined, scored = estimate.status != "undefined", bool(ranking.scored[row])
     rows = [
         here._replace(
@@ -111,7 +116,7 @@ def _layer_rows(blank: Row, ranking: Ranking, row: int, first_exit: int, ties: T
         here._replace(measure="tied_share", value=float(ranking.tied_share[row]) if defined else np.nan),
     ]
     # AURC exists wherever there are scores, also at a layer that makes no error at all.
-    status = here.status if defined else ("unreliable" if scored else "undefined")
+    status = here.status if defined else ("undefined" if not scored else "no-exit" if early else "unreliable")
     influences = risk_influence(ranking, row + 1)
     for measure, values, influence in zip(
         ("aurc", "excess_aurc"), (ranking.aurc, ranking.excess_aurc), influences, strict=True

@@ -32,7 +32,7 @@ class Questions:
 
     ``layers`` are shown in tables, as numbers from 1 or fractions of the depth; what belongs to no operating point
     uses the parameters chosen at the ``primary_speed_up``; ``thresholds`` maps a signal, or ``*`` for all others, to
-    given thresholds.
+    given thresholds; ``area_range`` are the relative costs between which the area under a curve is taken.
     """
 
     layers: tuple[int | Fraction, ...] = (Fraction(1, 6), Fraction(1, 2), Fraction(5, 6))
@@ -46,6 +46,7 @@ class Questions:
     rates_speed_up: float = 4.0
     thresholds: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
     ties: Ties = "half"
+    area_range: tuple[float, float] = (1 / 3, 1.0)
 
     def __post_init__(self) -> None:
         check_layers(self.layers)
@@ -53,6 +54,7 @@ class Questions:
         check_speed_ups(self)
         check_losses(self.losses)
         check_thresholds(self.thresholds)
+        check_area_range(self.area_range)
         check_sampling(self)
 
     @property
@@ -156,6 +158,13 @@ def check_thresholds(thresholds: Mapping[str, tuple[float | str, ...]]) -> None:
             if threshold not in (MEDIAN, ALL, PER_LAYER) and (isinstance(threshold, str) or math.isnan(threshold)):
                 words = f'numbers, "{MEDIAN}", "{ALL}" or "{PER_LAYER}"'
                 raise InputError(f"thresholds.{signal} must be {words}, found {threshold}")
+
+
+def check_area_range(costs: Sequence[float]) -> None:
+    """Raise InputError for what is no range of relative costs."""
+    if len(costs) != 2 or not 0 < costs[0] < costs[1] <= 1:
+        found = ", ".join(f"{cost:g}" for cost in costs)
+        raise InputError(f"area_range must be two relative costs, 0 < low < high <= 1, found {found}")
 
 
 def check_sampling(questions: Questions) -> None:

@@ -23,6 +23,8 @@ Keys (those with a default may be left out)::
                        thresholds of each layer's own as a baseline, which shows what sharing one costs
                        (thresholds = "per-layer" asks it of every signal)
     ties               what a tied pair counts for DIS: "half" of a pair in order, or nothing ("strict") ("half")
+    area_range         two relative costs (mean exit layer over depth), as numbers or fractions: where the area under a
+                       trade-off curve begins and ends                             (["1/3", 1])
     held_out           table of cache to its calibration cache, for the held-out protocol (none)
     findings           table with a subject, the name of a signal, and against, the names of others: what the
                        findings of a run are about                                 (no findings)
@@ -79,6 +81,11 @@ def threshold_table(value: Any) -> Any:
     return {"*": [value]}
 
 
+def share(value: Any) -> float:
+    """A number, or a text such as "1/3"."""
+    return float(layer(value)) if isinstance(value, str) else number(value)
+
+
 def layer(value: Any) -> int | Fraction:
     """A layer: a number from 1, or a text such as "1/2"."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -95,6 +102,7 @@ Number = Annotated[float, PlainValidator(number)]
 Threshold = Annotated[float | str, PlainValidator(threshold)]
 ThresholdTable = Annotated[dict[str, tuple[Threshold, ...]], BeforeValidator(threshold_table)]
 LayerNumber = Annotated[int | Fraction, PlainValidator(layer)]
+Share = Annotated[float, PlainValidator(share)]
 WholeNumber = Annotated[int, Strict()]
 
 
@@ -125,6 +133,7 @@ class SuiteFile(BaseModel):
     rates_speed_up: Number = 4.0
     thresholds: ThresholdTable = {}
     ties: str = "half"
+    area_range: tuple[Share, ...] = (1 / 3, 1.0)
     held_out: dict[str, str] = {}
     findings: FindingsTable | None = None
 

@@ -70,7 +70,7 @@ class Duel:
     def cell(self) -> Cell:
         """The difference with its interval and adjusted p-value; bold where the subject is better."""
         if self.pair is None:
-            return Cell("–", status="missing", reason="unmatched, degenerate, undefined or unreliable")
+            return Cell("–", status="missing", reason="unmatched, degenerate, undefined, unreliable or without an exit")
         return replace(pair_cell(self.pair, pair_key(self.pair), self.sign), best=self.verdict == "better")
 
 

@@ -9,7 +9,10 @@ from rich.text import Text
 from exitbench.printable import printable
 from exitbench.reports.tables.table import Cell, Table
 
-LEGEND = "* best, or not shown to be worse; † not near the speed-up; § all exit at one layer; ‡ unreliable; – undefined"
+LEGEND = (
+    "* best, or not shown to be worse; † not near the speed-up; § all exit at one layer; ¶ cannot exit at this layer; "
+    "‡ unreliable; – undefined"
+)
 """What the marks mean; a caller prints it once, below all its tables."""
 
 

@@ -50,8 +50,8 @@ GLOSSARY = {
     "excess_aurc": Term("Excess AURC", "AURC less the least value that any ranking of the same predictions can reach."),
     "area": Term(
         "Area",
-        "Area under task score against relative cost (mean exit layer over depth), over the costs that all compared "
-        "signals reach; comparable within a task only.",
+        "Area under task score against relative cost (mean exit layer over depth), over the length of the suite's "
+        "range of costs: the mean score in that range; comparable within a task only.",
     ),
     "difference": Term(
         "Paired difference",

@@ -112,7 +112,11 @@ def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
             better += sign * pair["difference"] > 0
             worse += sign * pair["difference"] < 0
     if not pairs:
-        return Cell("–", status="missing", reason="not compared: unmatched, degenerate, undefined or unreliable")
+        return Cell(
+            "–",
+            status="missing",
+            reason="not compared: unmatched, degenerate, undefined, unreliable or without an exit",
+        )
     return Cell(
         f"{better} : {worse}", best=better > 0 and worse == 0, status="ok", notes=(f"of {len(pairs)} comparisons",)
     )

@@ -16,7 +16,7 @@ from exitbench.reports.run_data.numbers import Number
 RowKind = Literal["signal", "bound", "published", "average", "other"]
 
 
-MARKS = {"unmatched": "†", "unreliable": "‡", "degenerate": "§"}
+MARKS = {"unmatched": "†", "unreliable": "‡", "degenerate": "§", "no-exit": "¶"}
 """Signs of the statuses under which a number is still shown."""
 
 

@@ -18,6 +18,8 @@ MARK_NOTES = {
     "exactly it.",
     "degenerate": "§ every sample exits at one and the same layer: a fixed layer, not the signal; takes no part in "
     "best, tests and averages.",
+    "no-exit": "¶ cannot exit at this layer yet, so what its score says there decides nothing: takes no part in best "
+    "and tests.",
     "unreliable": "‡ too few samples of one kind or no spread: to be read with care.",
 }
 BEST_NOTE = (

@@ -166,7 +166,7 @@ def area_table(run: FinishedRun, group: Group, protocol: str) -> Table:
     table = Table(
         name=table_name(run, "area", group=group, protocol=protocol),
         title=f"Area under the trade-off curve ({where(run, group, protocol)})",
-        question="Which signal keeps most of the score over all costs that every signal reaches?",
+        question=f"Which signal keeps most of the score over relative costs {area_span(run)}?",
         topic="main",
         columns=(TableColumn("Signal"), *columns),
         rows=tuple(entry_rows(run, cells)),
@@ -174,6 +174,12 @@ def area_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         model=group.model,
     )
     return finished(run, table, group)
+
+
+def area_span(run: FinishedRun) -> str:
+    """Between which relative costs the run took its areas; runs of earlier versions took what all signals reach."""
+    costs = run.suite.get("area_range")
+    return "that every signal reaches" if costs is None else f"{costs[0]:.4g} to {costs[1]:.4g}"
 
 
 def backbone_tables(run: FinishedRun) -> list[Table]:

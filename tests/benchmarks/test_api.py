@@ -54,7 +54,7 @@ def test_the_key_is_unique_and_measures_are_the_documented_ones(evaluation):
     assert set(evaluation.results.measure) == set(MEASURES)
     forms = evaluation.results["operating_point"].str.replace(r"=.*", "", regex=True)
     assert set(forms) == {"", "speed_up", "loss", "tau", "final"}
-    assert set(evaluation.results.status) <= {"ok", "undefined", "unmatched", "degenerate", "unreliable"}
+    assert set(evaluation.results.status) <= {"ok", "undefined", "unmatched", "degenerate", "no-exit", "unreliable"}
     assert ((evaluation.results.status == "ok") | (evaluation.results.reason != "")).all()
 
 
@@ -172,7 +172,19 @@ def test_a_measure_before_the_first_exit_layer_is_marked(evaluation):
     row = only_row(
         evaluation.results, protocol="in-sample", signal="pcee", parameters="patience=2", measure="dis", layer=1
     )
-    assert "before layer 2, the first that may exit" in row.reason
+    assert row.status == "no-exit"
+    assert row.reason.startswith("no exit here: before layer 2, the first that may exit")
+    assert row.value > 50
+    for measure in ("dis", "aurc", "excess_aurc"):
+        for protocol in ("in-sample", "cross-fit"):
+            early = evaluation.results[
+                (evaluation.results.signal == "pcee")
+                & (evaluation.results.parameters == "patience=2")
+                & (evaluation.results.measure == measure)
+                & (evaluation.results.protocol == protocol)
+            ].set_index("layer")
+            assert early.status[1] == "no-exit" and np.isnan(early.best.astype(float)[1])
+            assert set(early.status.loc[2:]) <= {"ok", "unreliable"}
 
 
 def test_layer_one_of_pabee_is_undefined_and_never_fifty(evaluation):
@@ -286,12 +298,22 @@ def test_random_exits_are_among_the_curves_as_in_a_run(evaluation):
         assert random_exits.cost.max() == pytest.approx(1.0)
 
 
-def test_the_area_is_the_integral_of_the_exact_curves_over_the_range_all_reach(path):
-    evaluation = evaluate(path, ["deebert", "e-lang"], protocols=["in-sample"], speed_ups=[1.5], resamples=10)
+def test_the_area_is_the_mean_of_the_exact_curve_over_the_stated_range(path):
     curve = replay(path, "e-lang")
     cost, f1 = curve.relative_cost[::-1], curve.score("f1")[::-1]
-    row = only_row(evaluation.results, signal="e-lang", measure="area")
-    assert row.value == pytest.approx(np.trapezoid(f1, cost))
+    for low in (1 / 3, 0.5):
+        evaluation = evaluate(
+            path,
+            ["pabee", "e-lang"],
+            protocols=["in-sample"],
+            speed_ups=[1.5],
+            resamples=10,
+            area_range=(low, 1.0),
+        )
+        row = only_row(evaluation.results, signal="e-lang", measure="area")
+        fine = np.linspace(low, 1.0, 200_001)
+        assert row.value == pytest.approx(np.interp(fine, cost, f1).mean(), abs=1e-3)
+        assert f"mean score over relative costs {low:.4g} to 1" in row.reason
 
 
 def test_the_order_of_rows_changes_nothing(tmp_path):

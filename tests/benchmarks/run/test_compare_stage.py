@@ -1,11 +1,14 @@
 """Areas: their values are those of the exact curve, and so is the middle of their resamples."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from exitbench.benchmarks.run.compare_stage import area_rows
 from exitbench.benchmarks.run.measurements import ComparedEntry
 from exitbench.benchmarks.scoring.score_store import Samples
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
 
 COLUMNS = {"cache": "c", "model": "m", "task": "t", "split": "dev", "protocol": "in-sample"}
 
@@ -30,14 +33,61 @@ def entry(*, exact: bool) -> ComparedEntry:
     )
 
 
+def all_right() -> tuple[Samples, SampleWeights]:
+    """Nine samples that every layer gets right, and three resamples that draw each once."""
+    samples = Samples(np.arange(9), np.zeros(9, dtype=int), np.zeros((5, 9), dtype=int), "accuracy")
+    return samples, SampleWeights.of(np.ones((9, 3), dtype=np.uint8))
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_resamples_of_an_area_are_moved_to_the_exact_curve(exact: bool) -> None:
-    samples = Samples(np.arange(9), np.zeros(9, dtype=int), np.zeros((5, 9), dtype=int), "accuracy")
-    (area,) = area_rows(COLUMNS, [entry(exact=exact)], samples)
-    # Trapezia by hand; a whole point over the width of 0.8 is an area of 0.8.
-    band = 0.4 * 70 + 0.4 * 85
-    curve = 0.2 * 67 + 0.2 * 77 + 0.2 * 84 + 0.2 * 89
+    samples, weights = all_right()
+    (area,) = area_rows(COLUMNS, [entry(exact=exact)], samples, (0.2, 1.0), weights)
+    # Trapezia by hand; a whole point over the whole range is a whole point of the mean.
+    band = (0.4 * 70 + 0.4 * 85) / 0.8
+    curve = (0.2 * 67 + 0.2 * 77 + 0.2 * 84 + 0.2 * 89) / 0.8
     expected = curve if exact else band
     assert area.row.value == pytest.approx(expected)
-    assert area.resampled == pytest.approx(expected + np.array([-0.8, 0.0, 0.8]))
+    assert area.resampled == pytest.approx(expected + np.array([-1.0, 0.0, 1.0]))
+    assert "mean score over relative costs 0.2 to 1" in area.row.reason
+    assert area.row.status == "ok"
     assert area.row.low < area.row.value < area.row.high
+
+
+def cut(made: ComparedEntry, low: float, high: float) -> ComparedEntry:
+    """The entry as if it reached only some of its costs."""
+    kept = (made.cost >= low) & (made.cost <= high)
+    return dataclasses.replace(
+        made,
+        cost=made.cost[kept],
+        score=made.score[kept],
+        cost_resampled=made.cost_resampled[kept],
+        score_resampled=made.score_resampled[kept],
+    )
+
+
+def test_a_curve_that_ends_before_full_cost_is_randomised_with_the_last_layer() -> None:
+    samples, weights = all_right()
+    (area,) = area_rows(COLUMNS, [cut(entry(exact=False), 0.2, 0.6)], samples, (0.2, 1.0), weights)
+    # From 60 at 0.2 over 80 at 0.6 straight to the last layer's 100.
+    assert area.row.value == pytest.approx((0.4 * 70 + 0.4 * 90) / 0.8)
+    assert area.row.status == "ok"
+    # The last layer is right in every resample, so a whole point fades out towards it.
+    assert area.resampled == pytest.approx(area.row.value + np.array([-0.75, 0.0, 0.75]))
+
+
+def test_a_signal_that_does_not_reach_the_range_has_its_cheapest_point_there_and_is_unmatched() -> None:
+    samples, weights = all_right()
+    (area,) = area_rows(COLUMNS, [cut(entry(exact=False), 0.6, 1.0)], samples, (0.2, 1.0), weights)
+    assert area.row.value == pytest.approx((0.4 * 80 + 0.4 * 85) / 0.8)
+    assert area.row.status == "unmatched"
+    assert "reaches down to relative cost 0.6 only" in area.row.reason
+
+
+def test_an_area_does_not_depend_on_the_other_signals() -> None:
+    samples, weights = all_right()
+    alone = area_rows(COLUMNS, [entry(exact=True)], samples, (1 / 3, 1.0), weights)[0]
+    others = [cut(entry(exact=False), 0.6, 0.6), entry(exact=True), cut(entry(exact=False), 0.9, 0.9)]
+    beside = area_rows(COLUMNS, others, samples, (1 / 3, 1.0), weights)
+    assert beside[1].row == alone.row
+    assert beside[2].row.status == "undefined"

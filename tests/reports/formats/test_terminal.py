@@ -33,6 +33,7 @@ def test_the_cells_stand_in_their_columns_with_their_marks() -> None:
             TableRow((label("[bold]mine[/bold]"), value("80.0", tied=True, status="ok"))),
             TableRow((label("PABEE"), value("70.0", status="unmatched"))),
             TableRow((label("F-PABEE"), value("71.0", status="degenerate"))),
+            TableRow((label("PCEE"), value("72.0", status="no-exit"))),
             TableRow((label("NSP"), Cell("–", status="undefined", reason="no score yet"))),
         )
     )
@@ -44,6 +45,7 @@ def test_the_cells_stand_in_their_columns_with_their_marks() -> None:
     assert ["[bold]mine[/bold]", "80.0*"] in words
     assert ["PABEE", "70.0†"] in words
     assert ["F-PABEE", "71.0§"] in words
+    assert ["PCEE", "72.0¶"] in words
     assert ["NSP", "–"] in words
 
 

@@ -16,6 +16,9 @@ from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
 from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
 from exitbench.places import PUBLISHED
 from exitbench.reports.findings.duels import Duel
+from exitbench.reports.formats.csv import csv_table
+from exitbench.reports.formats.latex import latex_table
+from exitbench.reports.formats.markdown import markdown_table
 from exitbench.reports.run_data.finished_run import FinishedRun, RunEntry
 from exitbench.reports.run_data.numbers import Number, decimals, number
 from exitbench.reports.tables.all_tables import tables_of
@@ -160,6 +163,21 @@ def test_a_degenerate_cell_is_shown_with_its_mark_and_a_note_and_is_never_best(t
             assert "every sample exits at layer" in cell.reason
         assert any(note.startswith("§ every sample exits at one") for note in table.notes) == bool(degenerate)
     assert cells
+
+
+def test_a_layer_without_an_exit_is_marked_in_every_format_and_never_best(tables: list[Table]) -> None:
+    table = short_name(tables, "dis-base")
+    early = [(row, cell) for row in table.rows for cell in row.cells if cell.status == "no-exit"]
+    assert early
+    for row, cell in early:
+        assert cell.mark == "¶" and cell.numbers and not cell.best and not cell.tied
+        assert cell.reason.startswith("no exit here: before layer")
+        assert f"{cell.text}¶" in markdown_table(table)
+        assert f"{{{cell.text}}}\\P{{}}" in latex_table(table).replace("\\%", "%")
+        assert row.cells[0].text in csv_table(table)
+    assert "no-exit" in csv_table(table)
+    for text in (markdown_table(table), latex_table(table).replace("\\P{}", "¶")):
+        assert "¶ cannot exit at this layer yet" in text
 
 
 def test_a_model_with_one_task_has_no_average(tables: list[Table]) -> None:
