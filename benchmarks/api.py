@@ -4,8 +4,9 @@
 >>> from exitbench.cache import synthetic_cache
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     cache = synthetic_cache(folder + "/demo", rows=200, layers=4)
-...     found = evaluate(cache, ["deebert", "cap[alpha=0.1|1]"], protocols=["in-sample"], speed_ups=[1.5], resamples=50)
->>> rows = found.results
+...     signals = ["deebert", "cap[alpha=0.1|1]"]
+...     evaluation = evaluate(cache, signals, protocols=["in-sample"], speed_ups=[1.5], resamples=50)
+>>> rows = evaluation.results
 >>> len(rows[(rows.measure == "dis") & (rows.signal == "deebert")])
 3
 """

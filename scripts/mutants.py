@@ -121,8 +121,8 @@ def _is_none(node: ast.expr) -> bool:
 
 def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(node, ast.Compare):
-        for place, operator in enumerate(node.ops):
-            operators = [*node.ops[:place], COMPARISONS[type(operator)](), *node.ops[place + 1 :]]
+        for position, operator in enumerate(node.ops):
+            operators = [*node.ops[:position], COMPARISONS[type(operator)](), *node.ops[position + 1 :]]
             yield "comparison", ast.Compare(node.left, operators, node.comparators)
     elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
         yield "arithmetic", ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right)

@@ -41,7 +41,7 @@ def is_shown(run: FinishedRun, row: Any) -> bool:
     if measure not in MEASURES or decisions == "reached":
         return False
     if measure == "dis":
-        return any(one.name == cache and layer in one.table_layers for one in run.caches)
+        return any(listed.name == cache and layer in listed.table_layers for listed in run.caches)
     return layer is None and row["operating_point"].kind == "speed_up"
 
 
@@ -63,15 +63,15 @@ def keep(run_dir: Path) -> None:
 
 def training(run: FinishedRun) -> list[str]:
     """What is to be known of the networks behind the caches of a run, from their recipes."""
-    told = []
+    trainings = []
     for recipe in make_fixtures.RECIPES:
         if recipe.name in run.suite["caches"]:
             rows = f"{recipe.rows:,} rows" if recipe.rows else "every row of the training file"
-            told.append(f"{recipe.name}: {rows}, {recipe.epochs} epoch{'s' if recipe.epochs > 1 else ''}")
+            trainings.append(f"{recipe.name}: {rows}, {recipe.epochs} epoch{'s' if recipe.epochs > 1 else ''}")
     return [
-        f"The networks were trained for a short time, with one seed each ({'; '.join(told)}). They pool the mean over "
-        "the tokens and have a pooler for every layer; the paper's read the first token and share one pooler, and its "
-        "main table comes from GLUE's test server.",
+        f"The networks were trained for a short time, with one seed each ({'; '.join(trainings)}). They pool the "
+        "mean over the tokens and have a pooler for every layer; the paper's read the first token and share one "
+        "pooler, and its main table comes from GLUE's test server.",
         "fixtures/README.md says more: which training files had been cut before, what stands in for the dev sets of QQP"
         " and MNLI, and which tasks the pretrained encoders have seen.",
     ]
@@ -90,10 +90,10 @@ def main() -> None:
     """Keep the run on the command line, if there is one, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run_dir", nargs="?", type=Path, metavar="RUN_DIR", help="such as out/paper")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        if given.run_dir is not None:
-            keep(given.run_dir)
+        if options.run_dir is not None:
+            keep(options.run_dir)
         write_text(PAGE, page())
     except InputError as error:
         parser.error(str(error))

@@ -23,9 +23,9 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synthetic_cache(tmp_path / "my-cache", rows=60)
     monkeypatch.chdir(tmp_path)
-    found = blocks(page, "python")
-    assert found, "the page has no examples"
-    for number, block in enumerate(found):
+    examples = blocks(page, "python")
+    assert examples, "the page has no examples"
+    for number, block in enumerate(examples):
         exec(compile(block, f"{page.name}, example {number + 1}", "exec"), {"__name__": "example"})
 
 

@@ -62,9 +62,9 @@ def test_offset_norms_equal_the_float64_norm(dtype: torch.dtype, samples: int) -
     features = torch.randn((samples, 768), generator=generator).to(dtype)
     offset = torch.randn(768, generator=generator, dtype=torch.float64)
     expected = torch.linalg.vector_norm(features.double() + offset, dim=1)
-    found = offset_norms(features, offset)
-    assert found.dtype is torch.float32
-    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=0)
+    norms = offset_norms(features, offset)
+    assert norms.dtype is torch.float32
+    torch.testing.assert_close(norms.double(), expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -72,10 +72,10 @@ def test_offset_norms_keep_their_digits_where_the_offset_almost_cancels_the_feat
     generator = torch.Generator().manual_seed(0)
     features = (100 + torch.randn((900, 768), generator=generator)).to(dtype)
     offset = -features[0].double()
-    found = offset_norms(features, offset)
-    assert found[0] == 0
+    norms = offset_norms(features, offset)
+    assert norms[0] == 0
     expected = torch.linalg.vector_norm(features.double() + offset, dim=1)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(norms.double(), expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -100,14 +100,14 @@ def test_offset_norms_do_not_see_the_number_of_threads() -> None:
     features, offset = torch.randn((1500, 768), generator=generator).half(), torch.ones(768)
     threads = torch.get_num_threads()
     try:
-        found = []
+        norms = []
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            found.append(offset_norms(features, offset))
+            norms.append(offset_norms(features, offset))
     finally:
         torch.set_num_threads(threads)
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
+    assert torch.equal(norms[0], norms[1])
+    assert torch.equal(norms[0], norms[2])
 
 
 class LargestMade(TorchDispatchMode):

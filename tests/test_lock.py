@@ -51,11 +51,11 @@ def installed_for(extras: set[str]) -> tuple[dict[str, str], dict[str, set[str]]
         seen.add((name, extra))
         asked.setdefault(name, set()).update({extra} - {""})
         try:
-            found = distribution(name)
+            installed = distribution(name)
         except PackageNotFoundError:
             continue
-        versions[name] = found.version
-        for text in found.requires or ():
+        versions[name] = installed.version
+        for text in installed.requires or ():
             needed = Requirement(text)
             if needed.marker is None or needed.marker.evaluate({"extra": extra}):
                 open_requirements += [(needed, wanted) for wanted in ("", *needed.extras)]

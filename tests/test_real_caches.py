@@ -88,14 +88,14 @@ def test_pabee_exits_as_its_published_counter_does() -> None:
 
 def test_nsp_is_that_of_the_projector_on_real_features() -> None:
     cache = Cache(SST2)
-    found = score(cache, make("nsp"))
+    scores = score(cache, make("nsp"))
     for layer in range(1, cache.layers):
         weight, bias = (part[layer - 1].double().numpy() for part in cache.head_tensors())
         shifted = cache.features(layer).double().numpy() + np.linalg.pinv(weight) @ bias
         outside = shifted - shifted @ np.linalg.pinv(weight) @ weight
         expected = np.linalg.norm(outside, axis=1) / np.linalg.norm(shifted, axis=1)
         # Logits and norms were collected from features that were not yet rounded to float16.
-        np.testing.assert_allclose(found[layer - 1], expected, atol=2e-3)
+        np.testing.assert_allclose(scores[layer - 1], expected, atol=2e-3)
 
 
 @pytest.mark.parametrize("text", ["deebert", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap"])

@@ -130,8 +130,8 @@ class JoinUnit:
 def code_digest(directories: Sequence[str]) -> str:
     """A digest of the sources that results depend on: three rooms, what lies below them, and further signals."""
     # Without symbolic links the rooms lie beside the package: see exitbench/__init__.py.
-    package, beside = Path(exitbench.__file__).parent, Path(__file__).parents[2]
-    rooms = [beside / "benchmarks", beside / "signals", package / "cache", *map(Path, directories)]
+    package, checkout = Path(exitbench.__file__).parent, Path(__file__).parents[2]
+    rooms = [checkout / "benchmarks", checkout / "signals", package / "cache", *map(Path, directories)]
     digest = hashlib.sha256()
     for below in (package / "exit_rule.py", package / "head_algebra.py"):
         digest.update(below.read_bytes())

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from exitbench.cache import Cache
 from exitbench.errors import InputError
-from exitbench.signals.contract.layer import Input, Layer, output_names
+from exitbench.signals.contract.layer import OUTPUT, Input, Layer, declared_layer, output_names
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.written_inputs import TensorVersions, head_tensors
 
@@ -43,25 +43,19 @@ class CalibrationLayers(Sequence[Layer]):
         return self._layer(numbers) if isinstance(numbers, int) else [self._layer(number) for number in numbers]
 
     def _layer(self, index: int) -> Layer:
-        cache, inputs = self.cache, self.inputs
-        norms = self._taken(lambda rows: cache.offset_norms(index, rows)) if "offset_norm" in inputs else None
-        head = cache.head(index) if "head" in inputs else None
-        if head is not None and index not in self._heads:
-            self._heads[index] = TensorVersions(head_tensors(head))
-        return Layer(
+        cache = self.cache
+        layer = declared_layer(
+            self.inputs,
             index=index,
             depth=cache.layers,
             classes=cache.classes,
             ids=torch.from_numpy(cache.ids[self.rows]),
-            logits=self._taken(lambda rows: cache.logits(index, rows)),
-            features=self._taken(lambda rows: cache.features(index, rows)) if "features" in inputs else None,
-            offset_norm=norms,
-            head=head,
-            outputs={name: self._taken(self._output(name, index)) for name in output_names(inputs)},
+            read=lambda name: self._taken(lambda rows: stored_tensor(cache, index, rows, name)),
+            head=lambda: cache.head(index),
         )
-
-    def _output(self, name: str, index: int) -> Callable[[slice], Tensor]:
-        return lambda rows: self.cache.output(name, index, rows)
+        if layer.head is not None and index not in self._heads:
+            self._heads[index] = TensorVersions(head_tensors(layer.head))
+        return layer
 
     def _taken(self, read: Callable[[slice], Tensor]) -> Tensor:
         """The chosen samples, in their order, of what ``read`` gives for each block of the cache."""
@@ -78,17 +72,23 @@ class CalibrationLayers(Sequence[Layer]):
 
 def read_layer(cache: Cache, index: int, rows: slice, inputs: frozenset[Input]) -> Layer:
     """One layer of a row block, with what ``inputs`` name; logits and ids are always there."""
-    return Layer(
+    return declared_layer(
+        inputs,
         index=index,
         depth=cache.layers,
         classes=cache.classes,
         ids=torch.from_numpy(cache.ids[rows].copy()),
-        logits=cache.logits(index, rows),
-        features=cache.features(index, rows) if "features" in inputs else None,
-        offset_norm=cache.offset_norms(index, rows) if "offset_norm" in inputs else None,
-        head=cache.head(index) if "head" in inputs else None,
-        outputs={name: cache.output(name, index, rows) for name in output_names(inputs)},
+        read=lambda name: stored_tensor(cache, index, rows, name),
+        head=lambda: cache.head(index),
     )
+
+
+def stored_tensor(cache: Cache, index: int, rows: slice, name: Input) -> Tensor:
+    """What a cache holds of an input at one layer, for a row block."""
+    if name.startswith(OUTPUT):
+        return cache.output(name.removeprefix(OUTPUT), index, rows)
+    read = {"logits": cache.logits, "features": cache.features, "offset_norm": cache.offset_norms}[name]
+    return read(index, rows)
 
 
 def check_inputs(cache: Cache, signal: ExitSignal) -> None:

@@ -28,7 +28,7 @@ from exitbench.models.data.labelled import Examples
 from exitbench.models.devices import autocast_dtype, processes
 from exitbench.models.network.multi_exit import MultiExitModel
 from exitbench.signals import ExitSignal, Layer, State, load_registry, take_state, validated_score
-from exitbench.signals.contract.layer import output_names
+from exitbench.signals.contract.layer import Input, declared_layer, output_names
 from exitbench.signals.contract.written_inputs import TensorVersions, layer_tensors
 
 
@@ -218,16 +218,19 @@ def live_layer(
     features: Tensor,
 ) -> Layer:
     """What layer ``m`` shows a signal: ids, logits, and of the rest only what the signal declares to read."""
-    inputs = signal.inputs
-    return Layer(
+
+    def read(name: Input) -> Tensor:
+        return offset_norms(features, heads[m - 1].offset) if name == "offset_norm" else outputs[name]
+
+    outputs = {"logits": logits, "features": features}
+    return declared_layer(
+        signal.inputs,
         index=m,
         depth=model.depth,
         classes=len(model.config.classes),
         ids=ids,
-        logits=logits,
-        features=features if "features" in inputs else None,
-        offset_norm=offset_norms(features, heads[m - 1].offset) if "offset_norm" in inputs else None,
-        head=heads[m - 1] if "head" in inputs else None,
+        read=read,
+        head=lambda: heads[m - 1],
     )
 
 

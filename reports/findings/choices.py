@@ -28,7 +28,7 @@ class Spread:
     task: str
     where: str
     values: tuple[Row | None, ...]
-    beside: Row | None
+    rival: Row | None
     chosen: str
 
     @property
@@ -74,19 +74,19 @@ def choice_text(entry: RunEntry, row: Row | None) -> str:
     return ", ".join([f"{first} of {sum(values.values())} folds", *others])
 
 
-def score_spreads(run: FinishedRun, entry: RunEntry, beside: RunEntry, protocol: str) -> list[Spread]:
+def score_spreads(run: FinishedRun, entry: RunEntry, rival: RunEntry, protocol: str) -> list[Spread]:
     """Task score near the primary speed-up of every value, per cache."""
     speed_up = float(run.suite["primary_speed_up"])
     return [
-        spread(run, cache, entry, beside, protocol, f"near {speed_up:g}×", cache.measure, at_speed_up(speed_up))
+        spread(run, cache, entry, rival, protocol, f"near {speed_up:g}×", cache.measure, at_speed_up(speed_up))
         for cache in run.caches
     ]
 
 
-def dis_spreads(run: FinishedRun, entry: RunEntry, beside: RunEntry, protocol: str) -> list[Spread]:
+def dis_spreads(run: FinishedRun, entry: RunEntry, rival: RunEntry, protocol: str) -> list[Spread]:
     """DIS of every value, per cache and layer."""
     return [
-        spread(run, cache, entry, beside, protocol, f"layer {layer} of {cache.layers}", "dis", NOWHERE, layer)
+        spread(run, cache, entry, rival, protocol, f"layer {layer} of {cache.layers}", "dis", NOWHERE, layer)
         for cache in run.caches
         for layer in cache.table_layers
     ]
@@ -96,7 +96,7 @@ def spread(
     run: FinishedRun,
     cache: CacheMetadata,
     entry: RunEntry,
-    beside: RunEntry,
+    rival: RunEntry,
     protocol: str,
     where: str,
     measure: str,
@@ -112,19 +112,19 @@ def spread(
         task=task_with_model(run, cache),
         where=where,
         values=tuple(row_of(entry.signal, value) for value in entry.values),
-        beside=row_of(beside.signal, beside.parameters),
+        rival=row_of(rival.signal, rival.parameters),
         chosen=choice_text(entry, row_of(entry.signal, entry.parameters)),
     )
 
 
-def spread_table(run: FinishedRun, entry: RunEntry, beside: RunEntry, spreads: Sequence[Spread], what: str) -> Table:
+def spread_table(run: FinishedRun, entry: RunEntry, rival: RunEntry, spreads: Sequence[Spread], what: str) -> Table:
     """One row per spread: each value with its interval, their range, a standard error, and what was chosen."""
     rows = []
     for spread in spreads:
-        cells = [number_cell(row) for row in (spread.beside, *spread.values)]
+        cells = [number_cell(row) for row in (spread.rival, *spread.values)]
         more = [label(fixed(spread.width, 1)), label(fixed(spread.std_err, 1)), label(spread.chosen)]
         rows.append(TableRow(cells=(label(spread.task), label(spread.where), *cells, *more), kind="other"))
-    name, beside_name = run.label(entry.signal, entry.parameters), run.label(beside.signal, beside.parameters)
+    name, beside_name = run.label(entry.signal, entry.parameters), run.label(rival.signal, rival.parameters)
     values = [entry.varied_text(value) for value in entry.values]
     columns = [
         TableColumn("Task"),

@@ -244,10 +244,10 @@ def power_sentence(subject: str, other: str, duels: Sequence[Duel], published: S
         (abs(figure), least) for figure, least in zip(published, needed, strict=True) if not math.isnan(figure + least)
     ]
     small = sum(figure < least for figure, least in both)
-    beside = f"; the paper's own difference is smaller than that on {small} of {len(both)}" if both else ""
+    comparison = f"; the paper's own difference is smaller than that on {small} of {len(both)}" if both else ""
     return (
         f"To be claimed four times in five, a true difference between {subject} and {other} would have to be "
-        f"{span(smallest)} points on these caches{beside}."
+        f"{span(smallest)} points on these caches{comparison}."
     )
 
 

@@ -51,9 +51,9 @@ def dis_table(run: FinishedRun, group: Group, protocol: str) -> Table:
             for cache, layer in task_layers(group)
         ]
 
-    beside = published_dis_rows(run, group)
+    published_rows = published_dis_rows(run, group)
     notes = [f"Protocol: {protocol}. 50 is chance. Where more than 5% of pairs are tied, their share stands behind."]
-    if beside:
+    if published_rows:
         notes.append("Published rows are copied from the paper: another backbone and another training.")
         notes += form_notes(run.entries)
     table = Table(
@@ -62,7 +62,7 @@ def dis_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         question="How often is the signal more certain of a right prediction than of a wrong one?",
         topic="dis",
         columns=layer_columns(run, group, "dis", "higher"),
-        rows=(*entry_rows(run, cells), *beside),
+        rows=(*entry_rows(run, cells), *published_rows),
         notes=tuple(notes),
         protocol=protocol,
         model=group.model,

@@ -87,8 +87,8 @@ def score_table(run: FinishedRun, group: Group, protocol: str, speed: float) -> 
     rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
     notes = [f"Cells: score (speed-up). Protocol: {protocol}."]
     is_primary = speed == float(run.suite["primary_speed_up"])
-    beside = published_score_rows(run, group) if is_primary and speed == 2 else []
-    if beside:
+    published_rows = published_score_rows(run, group) if is_primary and speed == 2 else []
+    if published_rows:
         notes.append("Published rows are copied from the paper: another backbone, another training, another test set.")
         notes += form_notes(run.entries)
     name = "main" if is_primary else f"speed-up-{speed:g}".replace(".", "-")
@@ -98,7 +98,7 @@ def score_table(run: FinishedRun, group: Group, protocol: str, speed: float) -> 
         question=f"How much of the task score is left when about {speed:g} times fewer layers are computed?",
         topic="main",
         columns=(TableColumn("Signal"), *score_columns(run, group)),
-        rows=(*rows, *beside),
+        rows=(*rows, *published_rows),
         notes=tuple(notes),
         protocol=protocol,
         model=group.model,

@@ -1,26 +1,26 @@
-"""Synthetic layers that look like those of a trained multi-exit network, for the conformance checks.
+"""The layers of a synthetic network in memory, for the conformance checks.
 
-Every sample has a difficulty. With depth, the logit of its label rises, faster where it is easy; hard samples have
-more of their feature outside the head's row space. So every sensible signal has something to see, at every number of
-classes, and heads, features, offset norms and logits fit together as they do in a real cache.
+What :mod:`exitbench.synthetic_network` makes is handed out as layers: every sensible signal has something to see, at
+every number of classes, and heads, features, offset norms and logits fit together as they do in a real cache.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from exitbench.head_algebra import Head, head_algebra
 from exitbench.signals.contract.layer import INPUTS, OUTPUT, Input, Layer
+from exitbench.synthetic_network import seeded_generator, synthetic_network
 
-Array = NDArray[np.float64]
+STRENGTHS = (1.0, 4.0)
+"""Strength of the class direction at the first and at the last layer: an easy task, in which certainty means much."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,11 @@ def synthetic_layers(
     ``outputs`` names extra outputs: trained exit scores in (0, 1), larger where the answer is more often right.
     """
     labels, features, weights, biases = _numbers(samples, depth, classes, width, seed)
-    direction = np.ones(width) / np.sqrt(width)
+    constant = shift * torch.ones(width, dtype=torch.float64) / math.sqrt(width)
     layers = []
     for index in range(1, depth + 1):
-        head = head_algebra(
-            torch.from_numpy(weights[index - 1] + shift * direction), torch.from_numpy(biases[index - 1] + shift)
-        )
-        exact = torch.from_numpy(features[index - 1]).float()
+        head = head_algebra(weights[index - 1] + constant, biases[index - 1] + shift)
+        exact = features[index - 1]
         stored = exact.to(feature_dtype)
         layers.append(
             Layer(
@@ -72,44 +70,26 @@ def synthetic_layers(
                 features=stored.clone(),
                 offset_norm=(stored.double() + head.offset).norm(dim=1).float(),
                 head=head,
-                outputs={name: exit_score(labels, features[index - 1], head, seed=seed) for name in outputs},
+                outputs={name: exit_score(labels, exact, head, seed=seed) for name in outputs},
             )
         )
-    return SyntheticLayers(tuple(layers), torch.from_numpy(labels.copy()))
+    return SyntheticLayers(tuple(layers), labels.clone())
 
 
-def exit_score(labels: NDArray[np.int64], features: Array, head: Head, *, seed: int) -> Tensor:
+def exit_score(labels: Tensor, features: Tensor, head: Head, *, seed: int) -> Tensor:
     """What an exit that was trained to say how sure it is may say, [samples] float32: the label's lead, with noise."""
-    logits = features @ head.weight.numpy().T + head.bias.numpy()
-    rows = np.arange(len(labels))
-    others = logits.copy()
-    others[rows, labels] = -np.inf
-    lead = logits[rows, labels] - others.max(axis=1) + np.random.default_rng(seed + 1).normal(size=len(labels))
-    return torch.from_numpy(1.0 / (1.0 + np.exp(-lead))).float()
+    logits = features.double() @ head.weight.T + head.bias
+    own = torch.nn.functional.one_hot(labels, logits.shape[1]).bool()
+    lead = logits[own] - logits.masked_fill(own, -torch.inf).amax(dim=1)
+    return torch.sigmoid(lead + torch.randn(len(labels), generator=seeded_generator(seed, 2)).double()).float()
 
 
 @lru_cache(maxsize=32)
-def _numbers(
-    samples: int, depth: int, classes: int, width: int, seed: int
-) -> tuple[NDArray[np.int64], Array, Array, Array]:
-    """Labels [samples], features [layers, samples, width], then each layer's weight and bias, stacked."""
-    draw = np.random.default_rng(seed)
-    labels = draw.integers(0, classes, samples)
-    difficulty = draw.uniform(0.0, 1.0, samples)
-    lasting_noise = draw.normal(size=(samples, classes))
-    weights = draw.normal(size=(depth, classes, width)) / np.sqrt(width)
-    biases = 0.1 * draw.normal(size=(depth, classes))
-    features = np.empty((depth, samples, width))
-    for layer in range(depth):
-        strength = (1.0 - difficulty) * (3.0 + 4.0 * layer / depth)
-        noise = np.sqrt(0.6) * lasting_noise + np.sqrt(0.4) * draw.normal(size=lasting_noise.shape)
-        target = strength[:, None] * np.eye(classes)[labels] + 1.2 * noise
-        inverse = np.linalg.pinv(weights[layer])
-        free = draw.normal(size=(samples, width))
-        free -= free @ (inverse @ weights[layer]).T
-        free *= (0.5 + 2.0 * difficulty[:, None]) * np.sqrt(width) / np.linalg.norm(free, axis=1, keepdims=True)
-        features[layer] = (target - biases[layer]) @ inverse.T + free
-    return labels, features, weights, biases
+def _numbers(samples: int, depth: int, classes: int, width: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Labels [samples], features [layers, samples, width], then each layer's weight and bias, stacked, in float64."""
+    network = synthetic_network(depth, classes, width, seed, strengths=STRENGTHS)
+    labels, features = network.samples(0, samples)
+    return labels, features, network.weight.double(), network.bias.double()
 
 
 def without(layer: Layer, undeclared: Set[Input]) -> Layer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -103,3 +103,30 @@ class Layer(LogitQuantities):
             outputs={name: self.outputs[name] for name in output_names(inputs) if name in self.outputs},
             shared=self.derived,
         )
+
+
+def declared_layer(
+    inputs: Collection[Input],
+    *,
+    index: int,
+    depth: int,
+    classes: int,
+    ids: Tensor,
+    read: Callable[[Input], Tensor],
+    head: Callable[[], Head],
+) -> Layer:
+    """A layer with its ids and logits, and of the rest what ``inputs`` name, from a cache or a live network.
+
+    ``read`` gives the tensor of an input, ``head`` the layer's head; neither is called for what nobody declares.
+    """
+    return Layer(
+        index=index,
+        depth=depth,
+        classes=classes,
+        ids=ids,
+        logits=read("logits"),
+        features=read("features") if "features" in inputs else None,
+        offset_norm=read("offset_norm") if "offset_norm" in inputs else None,
+        head=head() if "head" in inputs else None,
+        outputs={name: read(OUTPUT + name) for name in output_names(inputs)},
+    )

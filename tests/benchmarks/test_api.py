@@ -197,8 +197,8 @@ def test_unmatched_cells_take_no_part_and_have_a_randomised_value_too(evaluation
     rows = evaluation.results[evaluation.results.status == "unmatched"]
     assert len(rows)
     assert rows.best.isna().all()
-    beside = evaluation.results[evaluation.results.decisions == "randomised"]
-    exact = beside[(beside.measure == "speed_up") & (beside.protocol == "in-sample")]
+    randomised = evaluation.results[evaluation.results.decisions == "randomised"]
+    exact = randomised[(randomised.measure == "speed_up") & (randomised.protocol == "in-sample")]
     assert len(exact)
     np.testing.assert_allclose(exact.value, exact["operating_point"].str.removeprefix("speed_up=").astype(float))
 

@@ -54,8 +54,8 @@ def rewritten(folder: Path, target: Path, order: np.ndarray, flipped: int | None
         split=cache.manifest.split,
         model=cache.manifest.model,
         heads=(
-            torch.stack([one.weight for one in heads]).float(),
-            torch.stack([one.bias for one in heads]).float(),
+            torch.stack([head.weight for head in heads]).float(),
+            torch.stack([head.bias for head in heads]).float(),
         ),
         feature_dtype=None,
         provenance={"note": "written again"},
@@ -229,10 +229,10 @@ def test_a_check_takes_away_what_a_killed_one_left(tmp_path: Path, monkeypatch: 
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     abandoned, running = tmp_path / f"exitbench-check-{ended.pid}-x", tmp_path / f"exitbench-check-{os.getpid()}-x"
-    theirs = tmp_path / "exitbench-check-notes"
-    for folder in (abandoned, running, theirs):
+    users_folder = tmp_path / "exitbench-check-notes"
+    for folder in (abandoned, running, users_folder):
         folder.mkdir()
     remove_abandoned()
     assert not abandoned.exists()
     assert running.exists()
-    assert theirs.exists()
+    assert users_folder.exists()

@@ -36,7 +36,7 @@ def test_update_shows_the_table_rewrites_and_then_all_is_green(
     assert captured.out == terminal([outcome]) + "\n"
     assert captured.err == f"wrote {file}\n"
     assert run(*small(edited), "--baseline", file) == 0
-    assert max(one.tolerance for one in read_baseline(file).values()) == 6.5, "set by hand, so it stays"
+    assert max(pin.tolerance for pin in read_baseline(file).values()) == 6.5, "set by hand, so it stays"
 
 
 # -- for CI services

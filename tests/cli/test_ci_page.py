@@ -80,4 +80,4 @@ def test_a_workflow_checks_out_sets_up_python_installs_and_checks(source: str) -
 
 
 def test_the_page_names_every_format() -> None:
-    assert all(f"--format {one}" in PAGE for one in Format if one is not Format.terminal)
+    assert all(f"--format {form}" in PAGE for form in Format if form is not Format.terminal)

@@ -41,12 +41,12 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``model``, ``data/dev.tsv`` and ``cache``, made by the program itself."""
-    place = tmp_path_factory.mktemp("infer")
-    tiny_model(place / "model", depth=6)
-    write_reviews(place / "data", {"dev": ROWS})
-    words = "collect", "--model", place / "model", "--data-dir", place / "data", "--out", place / "cache"
+    folder = tmp_path_factory.mktemp("infer")
+    tiny_model(folder / "model", depth=6)
+    write_reviews(folder / "data", {"dev": ROWS})
+    words = "collect", "--model", folder / "model", "--data-dir", folder / "data", "--out", folder / "cache"
     assert run(*words, "--device", "cpu") == 0
-    return place
+    return folder
 
 
 @pytest.fixture
@@ -78,9 +78,9 @@ def test_a_wanted_speed_up_is_read_off_the_cache_and_kept_live(
     assert captured.out == ""
     promised = float(re.findall(r"threshold \S+: (\S+)x fewer layers on the 40 samples of cache", captured.err)[0])
     answers = [json.loads(line) for line in out.read_text().splitlines()]
-    assert 6 * ROWS / sum(one["exit_layer"] for one in answers) == pytest.approx(promised, abs=0.051)
+    assert 6 * ROWS / sum(answer["exit_layer"] for answer in answers) == pytest.approx(promised, abs=0.051)
     assert promised == pytest.approx(2, rel=0.1)
-    assert {one["score"] is None for one in answers if one["exit_layer"] == 6} <= {True}
+    assert {answer["score"] is None for answer in answers if answer["exit_layer"] == 6} <= {True}
     assert [path.name for path in tmp_path.iterdir()] == ["answers.jsonl"]
 
 
@@ -174,9 +174,9 @@ def test_long_texts_are_cut_counted_and_said_once(
 ) -> None:
     (tmp_path / "a.txt").write_text("good film\n" + ("dull " * 200 + "\n") * 3)
     assert run(*infer, "--signal", "deebert", "--threshold", 0.5, "--batch-size", 1, tmp_path / "a.txt") == 0
-    said = capsys.readouterr().err
-    assert said.count("cut") == 1
-    assert "4 texts; 3 of them longer than 128 tokens and cut;" in said
+    errors = capsys.readouterr().err
+    assert errors.count("cut") == 1
+    assert "4 texts; 3 of them longer than 128 tokens and cut;" in errors
 
 
 SIGNAL = ("--signal", "cap", "--threshold", "0.2")

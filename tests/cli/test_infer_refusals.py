@@ -26,12 +26,12 @@ def run(*words: object) -> int:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``model``, ``data/dev.tsv`` and ``cache``, made by the program itself."""
-    place = tmp_path_factory.mktemp("infer")
-    tiny_model(place / "model", depth=6)
-    write_reviews(place / "data", {"dev": 60})
-    words = "collect", "--model", place / "model", "--data-dir", place / "data", "--out", place / "cache"
+    folder = tmp_path_factory.mktemp("infer")
+    tiny_model(folder / "model", depth=6)
+    write_reviews(folder / "data", {"dev": 60})
+    words = "collect", "--model", folder / "model", "--data-dir", folder / "data", "--out", folder / "cache"
     assert run(*words, "--device", "cpu") == 0
-    return place
+    return folder
 
 
 def refusal(folder: Path, capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -108,5 +108,5 @@ def test_a_speed_up_out_of_reach_is_refused(
 ) -> None:
     import re
 
-    said = refusal(folder, capsys, "--signal", "cap", "--calibrate", folder / "cache", "--speed-up", speed_up)
-    assert re.search(message, said)
+    line = refusal(folder, capsys, "--signal", "cap", "--calibrate", folder / "cache", "--speed-up", speed_up)
+    assert re.search(message, line)

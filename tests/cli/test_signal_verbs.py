@@ -171,8 +171,8 @@ def test_scores_in_parquet_are_one_row_per_layer_and_sample(cache: Path, tmp_pat
     assert list(table.columns) == ["id", "layer", "score"]
     assert len(table) == 4 * 40
     expected = score_layers(load_registry().make("cap[alpha=0.1]"), layers_of(cache)).numpy()
-    found = table.pivot(index="layer", columns="id", values="score").loc[[1, 2, 3, 4], Cache(cache).ids]
-    np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-12)
+    scores = table.pivot(index="layer", columns="id", values="score").loc[[1, 2, 3, 4], Cache(cache).ids]
+    np.testing.assert_allclose(scores.to_numpy(), expected, rtol=1e-12)
 
 
 def test_scores_in_npz_are_an_array_with_nan_where_no_score_is_defined(cache: Path, tmp_path: Path) -> None:

@@ -57,9 +57,9 @@ def test_layer_by_layer_equals_the_librarys_forward(
     if not padded:
         ids, mask, types = ids[:1], mask[:1], types[:1]
     ours = layer_by_layer(backbone, ids, mask, types if with_types else None)
-    theirs = library_states(backbone, ids, mask, types if with_types else None)
-    assert len(ours) == len(theirs) == backbone.config.num_hidden_layers + 1
-    for index, (our, their) in enumerate(zip(ours, theirs, strict=True)):
+    library = library_states(backbone, ids, mask, types if with_types else None)
+    assert len(ours) == len(library) == backbone.config.num_hidden_layers + 1
+    for index, (our, their) in enumerate(zip(ours, library, strict=True)):
         torch.testing.assert_close(our, their, atol=TOLERANCE, rtol=0, msg=lambda text, m=index: f"layer {m}: {text}")
 
 
@@ -68,9 +68,9 @@ def test_a_layer_of_albert_is_one_pass_through_a_group_of_inner_layers() -> None
     backbone = tiny_backbone("albert", inner_group_num=2)
     ids, mask, types = token_batch()
     ours = layer_by_layer(backbone, ids, mask, types)
-    theirs = library_states(backbone, ids, mask, types)
-    assert len(theirs) == 2 * backbone.config.num_hidden_layers + 1
-    for our, their in zip(ours, theirs[::2], strict=True):
+    library = library_states(backbone, ids, mask, types)
+    assert len(library) == 2 * backbone.config.num_hidden_layers + 1
+    for our, their in zip(ours, library[::2], strict=True):
         torch.testing.assert_close(our, their, atol=TOLERANCE, rtol=0)
 
 

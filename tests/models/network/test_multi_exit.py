@@ -104,8 +104,8 @@ def test_a_saved_model_gives_the_same_answers_when_loaded(tmp_path: Path, family
     loaded = MultiExitModel.from_pretrained(tmp_path / "model")
     assert loaded.config == config
     assert loaded.name == "model"
-    for ours, theirs in zip(model.forward_all(tiny_batch()), loaded.forward_all(tiny_batch()), strict=True):
-        assert torch.equal(ours, theirs)
+    for ours, reloaded in zip(model.forward_all(tiny_batch()), loaded.forward_all(tiny_batch()), strict=True):
+        assert torch.equal(ours, reloaded)
     assert loaded.tokenizer("a good film")["input_ids"] == model.tokenizer("a good film")["input_ids"]
 
 

@@ -148,9 +148,9 @@ def test_an_unmatched_cell_is_marked_and_has_the_randomised_value_beside_it(tabl
         assert cell.mark == "†"
         assert not cell.best
         assert not cell.tied
-    beside = [cell for cell in cells if len(cell.numbers) == 3]
-    assert beside
-    assert all(cell.numbers[2].key[-2] == "randomised" for cell in beside)
+    with_randomised = [cell for cell in cells if len(cell.numbers) == 3]
+    assert with_randomised
+    assert all(cell.numbers[2].key[-2] == "randomised" for cell in with_randomised)
 
 
 def test_a_degenerate_cell_is_shown_with_its_mark_and_a_note_and_is_never_best(tables: list[Table]) -> None:

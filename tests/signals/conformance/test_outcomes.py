@@ -12,7 +12,7 @@ from tests.support.broken_signals import Sound, WrongWayRound
 
 def test_a_failure_names_the_setting_and_what_was_expected() -> None:
     (outcome,) = (outcome for outcome in run_checks(WrongWayRound) if outcome.status == "fail")
-    assert outcome.detail.startswith("sound: AUROC of certainty 0.2")
+    assert outcome.detail.startswith("sound: AUROC of certainty 0.1")
     assert outcome.detail.endswith("is exits_when the wrong way round?")
 
 

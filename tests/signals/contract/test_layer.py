@@ -9,10 +9,11 @@ from torch import Tensor
 
 from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
+from exitbench.head_algebra import Head, head_algebra
 from exitbench.signals import ExitSignal, Layer, Reference, Registry
 from exitbench.signals.conformance import run_checks
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
-from exitbench.signals.contract.layer import Input, is_input
+from exitbench.signals.contract.layer import Input, declared_layer, is_input
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.written_inputs import TensorVersions, layer_tensors
 from exitbench.signals.registry.catalogue import describe
@@ -115,3 +116,23 @@ def test_a_live_network_says_that_it_has_no_such_output() -> None:
 
     with pytest.raises(InputError, match="reads the output 'lte', which a cache may hold"):
         require_exits(ReadsOutput(), 0.5, 4)
+
+
+@pytest.mark.parametrize("inputs", [set(), {"logits"}, {"features"}, {"offset_norm", "head"}, {"ids", "outputs:lte"}])
+def test_a_declared_layer_reads_its_logits_and_what_is_declared_and_nothing_else(inputs: set[str]) -> None:
+    asked: list[str] = []
+
+    def read(name: str) -> torch.Tensor:
+        asked.append(name)
+        return torch.zeros(3, 2)
+
+    def head() -> Head:
+        asked.append("head")
+        return head_algebra(torch.eye(2), torch.zeros(2))
+
+    layer = declared_layer(inputs, index=2, depth=5, classes=2, ids=torch.arange(3), read=read, head=head)
+    assert sorted(asked) == sorted({"logits", *inputs} - {"ids"})
+    assert (layer.index, layer.depth, layer.classes, layer.samples) == (2, 5, 2, 3)
+    held = {name for name in ("features", "offset_norm", "head") if getattr(layer, name) is not None}
+    assert held == inputs & {"features", "offset_norm", "head"}
+    assert set(layer.outputs) == ({"lte"} if "outputs:lte" in inputs else set())
