@@ -17,17 +17,23 @@ from tests.support.fault_verbs import VERBS, Verb, copy_materials, finished_run,
 pytestmark = pytest.mark.process
 
 MOMENTS = 20
-RANDOM = ("SIGTERM", "SIGKILL", "SIGINT", "full disk", "few open files", "second instance")
+STARTING = ("SIGTERM while starting", "SIGKILL while starting", "SIGINT while starting")
+RANDOM = ("SIGTERM", "SIGKILL", "SIGINT", *STARTING, "full disk", "few open files", "second instance")
 """Faults that are another one each time."""
 KILLED_ONLY = ("run --jobs 2", "report")
 """These take seconds each and share their code with ``run``: all other faults are for the slow tests."""
 LATER = ("output to a broken pipe", "output to a full disk")
+STARTED = ("run --jobs 2", "compact")
+"""These are killed while they start in the default tests too: with workers and without."""
 
 EVERY = [(verb, fault) for verb in VERBS for fault in FAULTS]
 SHORT = [
     (verb, fault)
     for verb, fault in EVERY
-    if verb.name != "run --force" and fault not in LATER and (verb.name not in KILLED_ONLY or fault.startswith("SIG"))
+    if verb.name != "run --force"
+    and fault not in LATER
+    and (verb.name not in KILLED_ONLY or fault.startswith("SIG"))
+    and (verb.name in STARTED or fault not in STARTING)
 ]
 LONG = [(*pair, moment) for pair in EVERY for moment in range(1, MOMENTS + 1 if pair[1] in RANDOM else 2)]
 

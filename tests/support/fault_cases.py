@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exitbench.output_folder import INVENTORY
-from tests.support.fault_server import FaultServer, Limits, Running
+from tests.support.fault_server import FaultServer, Limits, Running, start_program
 from tests.support.fault_verbs import Verb, copy_materials, snapshot, temporary_files
 
 VIEWS = ("figures/", "tables/", "report.html", "findings.md", INVENTORY)
 """What of a run is made after its results, and made again by ``exitbench report``, and the list of it."""
 
-ANSWERED = 60
-"""Seconds within which a verb answers a signal, on a busy machine."""
+STARTING = 3.0
+"""Seconds that a program spends on imports, or more."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,25 @@ def killed(number: signal.Signals) -> Callable[[Case], str]:
     return fault
 
 
+def killed_while_starting(number: signal.Signals) -> Callable[[Case], str]:
+    """A signal while the program imports what it needs, as early as before its first statement."""
+
+    def fault(case: Case) -> str:
+        program = start_program(list(case.verb.words), case.folder, case.folder.with_suffix(".logs"))
+        time.sleep(case.chance.uniform(0.0, STARTING))
+        program.send(number)
+        code = program.wait()
+        # Python itself answers before exitbench does, with the signal, or with 1 while it starts.
+        assert code in (0, 1, 130, -number), program.err.read_text(errors="replace")[-600:]
+        assert program.left_behind() == []
+        case.nothing_is_damaged()
+        if number is not signal.SIGKILL:
+            case.nothing_temporary_is_left()
+        return "had finished" if code == 0 else f"stopped; {case.next_run_finishes()}"
+
+    return fault
+
+
 def full_disk(case: Case) -> str:
     """No file may be longer than a random size below that of the longest."""
     limit = case.chance.randrange(case.expected.largest)
@@ -191,6 +210,9 @@ FAULTS: dict[str, Callable[[Case], str]] = {
     "SIGTERM": killed(signal.SIGTERM),
     "SIGKILL": killed(signal.SIGKILL),
     "SIGINT": killed(signal.SIGINT),
+    "SIGTERM while starting": killed_while_starting(signal.SIGTERM),
+    "SIGKILL while starting": killed_while_starting(signal.SIGKILL),
+    "SIGINT while starting": killed_while_starting(signal.SIGINT),
     "full disk": full_disk,
     "read-only": read_only,
     "few open files": few_open_files,

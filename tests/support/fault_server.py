@@ -55,10 +55,9 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Running:
-    """A started process; its standard output and standard error go to files."""
+class Started:
+    """A process that leads its session; its standard output and standard error go to files."""
 
-    server: FaultServer
     pid: int
     out: Path
     err: Path
@@ -69,11 +68,6 @@ class Running:
         except ProcessLookupError:
             return
 
-    def wait(self, seconds: float = 120) -> int | None:
-        """The exit code, negative for a signal; None if it still runs after so many seconds."""
-        code: int | None = self.server.ask({"wait": self.pid, "seconds": seconds})
-        return code
-
     def left_behind(self, seconds: float = 10) -> list[str]:
         """The command lines of processes of this session that are still there after so many seconds."""
         end = time.monotonic() + seconds
@@ -82,13 +76,62 @@ class Running:
         return alive
 
 
+@dataclass(frozen=True)
+class Running(Started):
+    """A process that was forked by the server."""
+
+    server: FaultServer
+
+    def wait(self, seconds: float = 120) -> int | None:
+        """The exit code, negative for a signal; None if it still runs after so many seconds."""
+        code: int | None = self.server.ask({"wait": self.pid, "seconds": seconds})
+        return code
+
+
+@dataclass(frozen=True)
+class Program(Started):
+    """A program that was started as users start it, and so begins with its imports."""
+
+    process: subprocess.Popen[bytes]
+
+    def wait(self, seconds: float = 120) -> int | None:
+        """The exit code, negative for a signal; None if it still runs after so many seconds."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def start_program(words: list[str], folder: Path, logs: Path) -> Program:
+    """``python -m exitbench WORDS`` in ``folder``."""
+    logs.mkdir(exist_ok=True)
+    out, err = (logs / f"{len(list(logs.iterdir()))}.{name}" for name in ("out", "err"))
+    environment = server_environment() | {"TMPDIR": str(folder / TEMPORARY)}
+    with out.open("wb") as output, err.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "exitbench", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+        )
+    return Program(process.pid, out, err, process)
+
+
+def server_environment() -> dict[str, str]:
+    """The environment of everything that is started here."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+    return environment | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
 class FaultServer:
     """The forking process and the line between it and the tests."""
 
     def __init__(self) -> None:
         words = [sys.executable, "-c", "from tests.support.fault_server import serve; serve()"]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-        environment |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = server_environment()
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
         )
@@ -108,7 +151,7 @@ class FaultServer:
         pid = self.ask(request | asdict(limits or Limits()))
         while not out.exists():  # the last thing before the verb
             time.sleep(0.002)
-        return Running(self, pid, out, err)
+        return Running(pid, out, err, self)
 
     def close(self) -> None:
         assert self.process.stdin is not None

@@ -135,8 +135,8 @@ def make_materials(folder: Path) -> None:
         labels=opened.labels,
         logits=np.stack([opened.logits(layer).numpy() for layer in layers]),
         features=np.stack([opened.features(layer).numpy() for layer in layers]),
-        weight=weight.numpy(),
-        bias=bias.numpy(),
+        weight=np.stack([layer.numpy() for layer in weight]),
+        bias=np.stack([layer.numpy() for layer in bias]),
     )
     (folder / "small.toml").write_text(SUITE)
     save_backbone(folder / "encoder", depth=2)
