@@ -7,7 +7,7 @@ over T; paired differences between signals average in the same way, which gives 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference
 from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, HIGHER_IS_BETTER, NORMAL_QUANTILE
-from exitbench.benchmarks.run.compared_columns import pair_rows
+from exitbench.benchmarks.run.compared_columns import is_flattered, marked_row, pair_rows, without_flattered
 from exitbench.benchmarks.run.measurements import Question, question_of
 from exitbench.benchmarks.run.per_layer_rows import mean_pairs
 from exitbench.benchmarks.statistics.delong import normal_difference
@@ -79,7 +79,12 @@ def averages(
                 for column in mean_columns(group_rows, protocol, names, metrics)
             ]
             own_pairs = [pair for pair in every_pair if pair["protocol"] == protocol]
-            marked, compared = compare_means(columns, averaged, names, own_pairs, metrics, entries)
+            flattered = {
+                (row.signal, row.parameters)
+                for row in group_rows
+                if row.protocol == protocol and is_flattered(protocol, chose=row.chosen is not None)
+            }
+            marked, compared = compare_means(columns, averaged, names, own_pairs, metrics, entries, flattered)
             means += [marked.get(row.key, row) for row in averaged]
             tests += compared
             tests += mean_pairs(columns, own_pairs, names, average_measure(metrics[name] for name in names))
@@ -157,8 +162,9 @@ def compare_means(
     pairs: Sequence[Mapping[str, Any]],
     metrics: Metrics,
     entries: Sequence[Name],
+    flattered: Collection[Name] = (),
 ) -> tuple[dict[tuple[Any, ...], Row], list[dict[str, Any]]]:
-    """Marks and pairs of the averages, from the pairs of the single tasks."""
+    """Marks and pairs of the averages, from the pairs of the single tasks; a flattered entry has none, as there."""
     errors = {pair_key(pair): float(pair["std_err"]) for pair in pairs}
     marked: dict[tuple[Any, ...], Row] = {}
     tests: list[dict[str, Any]] = []
@@ -185,11 +191,14 @@ def compare_means(
             ]
             error = float(np.sqrt(np.square(single).sum()) / len(caches))
             differences[a, b] = normal_difference(present[a].value - present[b].value, error)
-        p_values = {pair: difference.p_value for pair, difference in differences.items()}
-        marks = column_marks([row.value for row in present], p_values)
+        out = [name in flattered for name in names]
+        differences = without_flattered(differences, out)
+        marks = column_marks(
+            [np.nan if excluded else row.value for row, excluded in zip(present, out, strict=True)],
+            {pair: test.p_value if test.status == "ok" else np.nan for pair, test in differences.items()},
+        )
         for number, row in enumerate(present):
-            best, tied = bool(marks.best[number]), bool(marks.tied_with_best[number])
-            marked[row.key] = row._replace(best=best, tied_with_best=tied)
+            marked[row.key] = marked_row(row, marks, number, flattered=out[number])
         tests += pair_rows(columns, question, names, differences, marks, present[0].n)
     return marked, tests
 

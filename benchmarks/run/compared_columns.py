@@ -2,13 +2,16 @@
 
 A column of a table is one question (operating point, layer, decisions, measure) under one protocol; its contestants are
 the suite's entries. Only entries whose status is ``ok`` take part.
+
+In-sample, an entry that chose among several parameters chose on the very samples that are scored, which flatters it by
+up to a point: it is marked neither best nor tied, and its differences are reported outside the tests of the column.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,12 +22,15 @@ from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference
 from exitbench.benchmarks.results.vocabulary import BOUNDS, HIGHER_IS_BETTER, LOWER_IS_BETTER, Ties
-from exitbench.benchmarks.run.measured_rows import Measured
+from exitbench.benchmarks.run.measured_rows import Measured, joined
 from exitbench.benchmarks.run.measurements import ComparedEntry, Question, question_of
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.delong import influence_differences
 from exitbench.benchmarks.statistics.intervals import differences
 from exitbench.benchmarks.statistics.multiple_comparisons import ColumnMarks, column_marks
+
+FLATTERED = "its parameters were chosen on the scored samples, which flatters it: no mark and no test"
+"""Why an entry of a grid takes no part in a contest under the protocol ``in-sample``."""
 
 INFLUENCES = ("dis", "aurc", "excess_aurc")
 """Measures of one layer, whose errors come from influence values."""
@@ -39,6 +45,7 @@ class Contestant:
     resampled: Mapping[Question, NDArray[np.float64]]
     ranking: Ranking
     ties: Ties
+    flattered: bool = False
 
     @classmethod
     def of(
@@ -59,6 +66,7 @@ class Contestant:
             resampled=resampled,
             ranking=Ranking(entry.certainty, right, folds),
             ties=ties,
+            flattered=is_flattered(entry.protocol, chose=entry.chose),
         )
 
     @property
@@ -76,6 +84,11 @@ class Contestant:
     @cached_property
     def _influence(self) -> dict[int, dict[str, NDArray[np.float64]]]:
         return {}
+
+
+def is_flattered(protocol: str, *, chose: bool) -> bool:
+    """Whether the samples that are scored have chosen an entry's parameters."""
+    return chose and protocol == "in-sample"
 
 
 def is_compared(question: Question) -> bool:
@@ -107,20 +120,38 @@ def compare(
         present = [(contestant, row) for contestant, row in column if row is not None and row.status == "ok"]
         if not present:
             continue
-        tests = tested(present)
-        larger_is_better = question[3] in HIGHER_IS_BETTER
+        flattered = [contestant.flattered for contestant, _ in present]
+        tests = without_flattered(tested(present), flattered)
         marks = column_marks(
-            [row.value for _, row in present],
-            {pair: test.p_value for pair, test in tests.items()},
-            larger_is_better=larger_is_better,
+            [np.nan if out else row.value for (_, row), out in zip(present, flattered, strict=True)],
+            {pair: test.p_value if test.status == "ok" else np.nan for pair, test in tests.items()},
+            larger_is_better=question[3] in HIGHER_IS_BETTER,
         )
-        for number, (_, row) in enumerate(present):
-            best, tied = bool(marks.best[number]), bool(marks.tied_with_best[number])
-            marked[row.key] = row._replace(best=best, tied_with_best=tied)
+        for number, (contestant, row) in enumerate(present):
+            marked[row.key] = marked_row(row, marks, number, flattered=contestant.flattered)
         pairs += pair_rows(
             columns, question, [contestant.name for contestant, _ in present], tests, marks, present[0][1].n
         )
     return marked, pairs
+
+
+def without_flattered(
+    tests: Mapping[tuple[int, int], Difference], flattered: Sequence[bool]
+) -> dict[tuple[int, int], Difference]:
+    """The tests of a column; those of a flattered entry stay as differences that nothing is claimed from."""
+    return {
+        (a, b): replace(test, status="unreliable", reason=FLATTERED)
+        if (flattered[a] or flattered[b]) and test.status == "ok"
+        else test
+        for (a, b), test in tests.items()
+    }
+
+
+def marked_row(row: Row, marks: ColumnMarks, number: int, *, flattered: bool) -> Row:
+    """A row with its marks, or with why it has none."""
+    if flattered:
+        return row._replace(reason=joined(row.reason, FLATTERED))
+    return row._replace(best=bool(marks.best[number]), tied_with_best=bool(marks.tied_with_best[number]))
 
 
 def pair_rows(

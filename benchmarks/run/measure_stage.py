@@ -222,6 +222,7 @@ class _Measuring:
                 score_resampled=resampled.score(measure)[kept],
                 exact_cost=exact_cost,
                 exact_score=exact_score,
+                chose=not merged.choices.single,
             )
         )
         first = self.scored.configurations[numbers[0]]

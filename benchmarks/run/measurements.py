@@ -39,7 +39,8 @@ class ComparedEntry:
     """One entry under one protocol: its resampled values, and the arrays behind its ranking and its area.
 
     ``resampled`` are [resamples] each; ``certainty`` [layers - 1, samples]; ``cost`` and ``score`` are the band's,
-    [costs] and [costs, resamples]; the exact curve [points] exists in-sample only.
+    [costs] and [costs, resamples]; the exact curve [points] exists in-sample only. ``chose`` says that its parameters
+    were chosen among several.
     """
 
     protocol: str
@@ -54,6 +55,7 @@ class ComparedEntry:
     score_resampled: Array
     exact_cost: Array | None = None
     exact_score: Array | None = None
+    chose: bool = False
 
 
 class Measurements(Protocol):
@@ -103,6 +105,7 @@ def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
                 "signal": entry.signal,
                 "parameters": entry.parameters,
                 "reason": entry.reason,
+                "chose": entry.chose,
                 "questions": questions,
             }
         )
@@ -141,6 +144,7 @@ def _entry(record: Mapping[str, Any], number: int, arrays: Mapping[str, Array]) 
         signal=record["signal"],
         parameters=record["parameters"],
         reason=record["reason"],
+        chose=record["chose"],
         resampled={
             (operating_point(text), layer, decisions, measure): resampled[row]
             for row, (text, layer, decisions, measure) in enumerate(record["questions"])

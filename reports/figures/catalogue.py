@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from exitbench.reports.figures.looks import MOST_BANDS, FigureSpec
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import slug, table_name
+from exitbench.reports.run_data.protocol_order import leading_protocol
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,9 @@ class ReportFigure:
 
 
 def figures_of(run: FinishedRun) -> list[ReportFigure]:
-    """Every figure the run has data for, by question; per task under the first protocol where all would look alike."""
+    """Every figure the run has data for, by question; per task the leading protocol's where all look alike."""
     figures: list[ReportFigure] = []
-    first = run.protocols[0] if run.protocols else ""
+    first = leading_protocol(run.protocols)
     primary = f"{float(run.suite['primary_speed_up']):g}×"
     drawn = {(row.cache, row.protocol) for row in run.rows.values()}
 

@@ -21,12 +21,12 @@ from exitbench.reports.findings.paper_order import MOST_PAIRS, agreement_table, 
 from exitbench.reports.findings.power import power_table, published_difference, published_dis_difference
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_range, score_file
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.sentences import listed
 from exitbench.reports.tables.table import Table
-from exitbench.reports.verdict.standings import leading_protocol
 
 RATES = ("premature_rate", "delayed_rate")
 

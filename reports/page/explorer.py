@@ -25,6 +25,7 @@ from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, 
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.protocol_order import cautious_first
 from exitbench.reports.run_data.provenance import task_with_model
 
 SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
@@ -122,7 +123,7 @@ class ExplorerTask:
 
 
 def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
-    """One per cache and protocol, in the suite's order."""
+    """One per cache and protocol: caches in the suite's order, the most cautious protocol of each first."""
     numbers = {line: number for number, line in enumerate(lines_of(run))}
     drawn = dict(list(run.curves.groupby(["cache", "protocol"], sort=False)))
     counted = dict(list(run.histograms[run.histograms["kind"] == "exits"].groupby(["cache", "protocol"], sort=False)))
@@ -130,7 +131,7 @@ def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
     named = named_thresholds(run)
     tasks = []
     for cache in run.caches:
-        for protocol in run.protocols:
+        for protocol in cautious_first(run.protocols):
             curves = drawn.get((cache.name, protocol))
             if curves is None:
                 continue

@@ -28,6 +28,12 @@ BEST_NOTE = (
 )
 
 
+FLATTERED_NOTE = (
+    "In-sample, {} chose among several parameters on the very samples that are scored, which flatters: marked neither "
+    "best nor level, and not tested."
+)
+
+
 def entry_rows(run: FinishedRun, cells: CellOf) -> list[TableRow]:
     """One row per entry of the suite."""
     return [
@@ -59,7 +65,18 @@ def finished(run: FinishedRun, table: Table, group: Group | None = None) -> Tabl
         for twins in run.identical
         if group is not None and twins.protocol == table.protocol and twins.cache in group.caches
     ]
-    return replace(table, notes=notes_of(table.rows, identical, run, *table.notes))
+    own = [*table.notes, *flattered_notes(run, table)]
+    return replace(table, notes=notes_of(table.rows, identical, run, *own))
+
+
+def flattered_notes(run: FinishedRun, table: Table) -> list[str]:
+    """Why entries of a grid have no mark in an in-sample table that compares signals."""
+    if table.protocol != "in-sample" or not any(column.better for column in table.columns):
+        return []
+    shown = {row.cells[0].text for row in table.rows}
+    names = [run.label(entry.signal, entry.parameters) for entry in run.entries if entry.is_grid]
+    shown_names = [name for name in names if name in shown]
+    return [FLATTERED_NOTE.format(", ".join(shown_names))] if shown_names else []
 
 
 def notes_of(rows: Sequence[TableRow], identical: Iterable[Identical], run: FinishedRun, *more: str) -> tuple[str, ...]:

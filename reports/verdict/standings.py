@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from exitbench.reports.tables.cells import result_number
 
 ColumnKey = tuple[str, str, str, str, OperatingPoint, int | None, str, str]
 """What makes a column: cache, model, split, protocol, operating point, layer, decisions, measure."""
-PROTOCOLS = ("held-out", "cross-fit", "in-sample")
 """From the protocol that promises least to the one that flatters most."""
 
 
@@ -60,13 +59,6 @@ class ColumnStanding:
     @property
     def leaders(self) -> tuple[str, ...]:
         return (self.best, *self.shared, *self.level)
-
-
-def leading_protocol(protocols: Sequence[str]) -> str:
-    """The protocol that a verdict is read under: the most cautious one that was run."""
-    return next(
-        (protocol for protocol in PROTOCOLS if protocol in protocols), protocols[0] if protocols else PROTOCOLS[-1]
-    )
 
 
 class Standings:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exitbench.reports.run_data.numbers import Number
+from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.sentences import listed, short_name
-from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings, leading_protocol
+from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings
 
 Sentence = tuple[str | Number, ...]
 

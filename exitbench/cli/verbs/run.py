@@ -165,11 +165,12 @@ def parse_numbers(text: str) -> tuple[float, ...]:
 def print_summary(run: FinishedRun) -> None:
     """Print a table per task: DIS at the suite's layers, rates, the score at the primary speed-up."""
     from exitbench.reports.formats.terminal import LEGEND, terminal_table
+    from exitbench.reports.run_data.protocol_order import leading_protocol
     from exitbench.reports.tables.per_task import summary_table
 
     if not run.protocols:
         return
-    protocol = "cross-fit" if "cross-fit" in run.protocols else run.protocols[-1]
+    protocol = leading_protocol(run.protocols)
     console = terminal_console()
     for cache in run.caches:
         console.print(terminal_table(summary_table(run, cache, protocol)))

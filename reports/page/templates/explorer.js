@@ -208,7 +208,7 @@
     const chosen = protocol.value;
     protocol.replaceChildren();
     for (const task of candidates) option(protocol, task.protocol, task.protocol);
-    protocol.value = candidates.some((task) => task.protocol === chosen) ? chosen : (candidates.find((task) => task.curves.some((curve) => curve.exits)) ?? candidates[0]).protocol;
+    protocol.value = candidates.some((task) => task.protocol === chosen) ? chosen : candidates[0].protocol;
     const before = state.task;
     state.task = candidates.find((task) => task.protocol === protocol.value);
     state.task.lines ??= state.task.curves.map((curve) => decodeCurve(curve, state.task, state.task.units));

@@ -50,3 +50,27 @@ def test_marks_are_the_claims_of_the_pairs(evaluated):
         assert all(tied) == (pair.p_adjusted > 0.05)
         claims += not all(tied)
     assert claims
+
+
+def test_in_sample_a_grid_is_marked_neither_best_nor_tied_and_says_why(evaluated):
+    results, pairs = evaluated.results, evaluated.pairs
+    contested = results[(results["operating_point"] == "speed_up=2") & (results["measure"] == "f1")]
+    contested = contested[(contested["decisions"] == "") & contested["signal"].isin(["deebert", "nsp", "cap", "pcee"])]
+    grids = contested[contested["parameters"].str.contains("|", regex=False)].set_index("protocol")
+    assert len(grids.loc["in-sample"]) == len(grids.loc["cross-fit"]) == 2
+    assert grids.loc["in-sample", "best"].isna().all()
+    assert grids.loc["in-sample", "tied_with_best"].isna().all()
+    assert grids.loc["in-sample", "reason"].str.contains("chosen on the scored samples").all()
+    assert grids.loc["cross-fit", "best"].notna().all()
+    assert not grids.loc["cross-fit", "reason"].str.contains("chosen on the scored samples").any()
+    flagged = (pairs["parameters_a"] + pairs["parameters_b"]).str.contains("|", regex=False)
+    in_sample = pairs[flagged & (pairs["protocol"] == "in-sample") & (pairs["status"] != "undefined")]
+    assert len(in_sample)
+    assert in_sample["p_adjusted"].isna().all()
+    assert in_sample["p_against_best"].isna().all()
+    assert (in_sample["status"] == "unreliable").all()
+    assert in_sample["difference"].notna().all()
+    columns = pairs[~flagged & (pairs["protocol"] == "in-sample")].groupby(
+        ["operating_point", "layer", "decisions", "measure"], dropna=False
+    )
+    assert (columns["p_adjusted"].count() <= 1).all(), "DeeBERT and NSP alone are tested against each other"

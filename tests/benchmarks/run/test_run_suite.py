@@ -232,7 +232,7 @@ def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite,
 
 def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
     both = replace(suite, caches=suite.caches[:1]).with_signals(("cap[alpha=0.1|1]", "cap[alpha=0.1]"))
-    both = both.asking(protocols=("in-sample",))
+    both = both.asking(protocols=("cross-fit",))
     rows = run_suite(both, tmp_path / "out").files.results
     assert set(rows[rows.signal == "cap"].parameters) == {
         "alpha=0.1|1,center=false",

@@ -57,6 +57,7 @@ def read_off(results: pd.DataFrame, signal: str, protocol: str, at: str, measure
 
 
 def test_the_explorer_shows_the_tables_values_at_their_speed_up(page: Any, results: pd.DataFrame) -> None:
+    set_value(page, "#explorer-protocol", "in-sample", "change")
     next(
         button for button in page.find_elements(By.CSS_SELECTOR, "#explorer-jumps button") if button.text == "2×"
     ).click()
@@ -69,6 +70,7 @@ def test_the_explorer_shows_the_tables_values_at_their_speed_up(page: Any, resul
 
 
 def test_the_explorer_shows_rates_and_exits_and_they_move(page: Any, results: pd.DataFrame) -> None:
+    set_value(page, "#explorer-protocol", "in-sample", "change")
     set_value(page, "#explorer-range", 0, "input")
     slow = readout(page)["DeeBERT"]
     assert slow[1] == "1.00×" and slow[3] in ("0.0", "–")
@@ -81,6 +83,7 @@ def test_the_explorer_shows_rates_and_exits_and_they_move(page: Any, results: pd
 
 
 def test_the_explorers_slider_works_by_keyboard(page: Any) -> None:
+    set_value(page, "#explorer-protocol", "in-sample", "change")
     slider = element(page, "#explorer-range")
     before = element(page, "#explorer-output").text
     slider.send_keys(Keys.ARROW_RIGHT * 40)
@@ -105,7 +108,9 @@ def test_the_explorer_draws_only_chosen_signals_and_another_task(page: Any) -> N
 
 
 def test_cross_fit_shows_stored_operating_points_and_says_why_nothing_else(page: Any, results: pd.DataFrame) -> None:
-    set_value(page, "#explorer-protocol", "cross-fit", "change")
+    assert element(page, "#explorer-protocol").get_attribute("value") == "cross-fit", (
+        "the first choice is out of sample"
+    )
     assert "no common threshold" in element(page, "#explorer-remark").text
     assert not element(page, "#explorer-threshold-mode").is_enabled()
     next(

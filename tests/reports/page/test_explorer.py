@@ -48,7 +48,7 @@ def test_every_task_protocol_and_signal_is_there(data: dict[str, Any]) -> None:
     assert [(task["label"], task["protocol"]) for task in data["tasks"]] == [
         (task, protocol)
         for task in ("SST-2 with base", "MRPC with base", "MNLI with tiny")
-        for protocol in ("in-sample", "cross-fit")
+        for protocol in ("cross-fit", "in-sample")
     ]
     assert [look["label"] for look in data["signals"]][-2:] == ["CAP", "Random"]
     assert all(len(task["curves"]) == 9 for task in data["tasks"])

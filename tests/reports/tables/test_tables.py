@@ -351,3 +351,19 @@ def test_a_row_of_the_wrong_length_is_refused() -> None:
             columns=(TableColumn("a"), TableColumn("b")),
             rows=(TableRow((Cell("x", (Number(1.0, "1"),)),)),),
         )
+
+
+def test_in_sample_tables_mark_no_grid_as_best_and_say_why(run: FinishedRun, tables: list[Table]) -> None:
+    grids = {run.label(entry.signal, entry.parameters) for entry in run.entries if entry.is_grid}
+    assert grids
+    marked = {}
+    for protocol in ("in-sample", "cross-fit"):
+        table = next(table for table in tables if table.name == f"main-base-{protocol}")
+        marked[protocol] = {
+            row.cells[0].text for row in table.rows if any(cell.best or cell.tied for cell in row.cells)
+        }
+        for text in (markdown_table(table), latex_table(table)):
+            assert ("chose among several parameters" in text) == (protocol == "in-sample")
+    assert marked["in-sample"]
+    assert not marked["in-sample"] & grids
+    assert marked["cross-fit"] & grids

@@ -10,8 +10,9 @@ import pytest
 
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
+from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.provenance import SourceRows
-from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings, leading_protocol
+from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings
 from exitbench.reports.verdict.verdict import (
     RunVerdict,
     Sentence,
