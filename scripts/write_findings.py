@@ -21,6 +21,7 @@ import make_fixtures  # noqa: E402
 from exitbench.atomic_files import write_text  # noqa: E402
 from exitbench.benchmarks.results.files import write_json, write_table  # noqa: E402
 from exitbench.benchmarks.results.schema import rows_table, table_of  # noqa: E402
+from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE  # noqa: E402
 from exitbench.benchmarks.suites.suite_file import load_suite  # noqa: E402
 from exitbench.errors import InputError  # noqa: E402
 from exitbench.reports.findings.findings import findings  # noqa: E402
@@ -42,7 +43,7 @@ def is_shown(run: FinishedRun, row: Any) -> bool:
         return False
     if measure == "dis":
         return any(listed.name == cache and layer in listed.table_layers for listed in run.caches)
-    return layer is None and row["operating_point"].kind == "speed_up"
+    return layer is None and (row["operating_point"].kind == "speed_up" or decisions == EQUAL_SHARE)
 
 
 def keep(run_dir: Path) -> None:

@@ -55,6 +55,7 @@ class RightTool(ExitSignal):
     exits_when: ClassVar[Direction] = ">="
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits"})
     shift_invariant = True
+    probability_of: ClassVar[str] = "right"
     forms: ClassVar[tuple[Form, ...]] = (
         Form("text and code", "temperature=fitted", "the largest probability after one fitted temperature per layer"),
         Form("as a baseline of the NSP paper", "temperature=none", "the largest probability as the head gives it"),

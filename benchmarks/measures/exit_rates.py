@@ -44,6 +44,12 @@ class RateTally:
         """Percent; NaN where no decision fell on a right prediction."""
         return _percent(self.right_continuations, self.right_decisions)
 
+    @property
+    def exit_share(self) -> NDArray[np.float64]:
+        """The share of all decisions that are exits, in percent; NaN without any decision."""
+        right_exits = np.asarray(self.right_decisions) - self.right_continuations
+        return _percent(self.wrong_exits + right_exits, np.asarray(self.wrong_decisions) + self.right_decisions)
+
     def sum_layers(self) -> RateTally:
         """All layers together: the sum over the first axis."""
         return RateTally(

@@ -23,11 +23,14 @@ reader could doubt:
 ``layer``
     From 1; empty for what is no property of one layer.
 ``decisions``
-    ``all`` or ``reached`` for the two exit rates; ``randomised`` for the value at exactly the
-    speed-up asked for, which an operating point elsewhere has too; otherwise empty.
+    ``all`` or ``reached`` for the two exit rates at an operating point; ``equal-share`` for the same rates without one,
+    when at each layer as many samples exit as it gets right (:mod:`exitbench.benchmarks.measures.equal_share`);
+    ``all`` also for ``exit_share``, the percentage of all decisions that are exits;
+    ``randomised`` for the value at exactly the speed-up asked for, which an operating point elsewhere has too;
+    otherwise empty.
 ``value, low, high, std_err``
-    Scores, rates and DIS in points (0..100), AURC in points of error rate, areas in points, speed-ups
-    as ratios; intervals at 95 %.
+    Scores, rates and DIS in points (0..100), AURC in points of error rate, ECE and Brier score times 100,
+    areas in points, speed-ups as ratios; intervals at 95 %.
 ``threshold``
     The printed threshold; empty under cross-fit, where each fold has another.
 ``status, reason``

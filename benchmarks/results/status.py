@@ -17,6 +17,11 @@ FEWEST_OF_A_KIND = 10
 """With fewer hard or fewer easy samples than this, no standard error is believed."""
 
 
+def joined(*reasons: str) -> str:
+    """Reasons as one clause after another, without the empty ones and each once."""
+    return "; ".join(dict.fromkeys(filter(None, reasons)))
+
+
 @dataclass(frozen=True)
 class Verdict:
     """A status with its reason; the reason is empty exactly when the status is ``ok``."""

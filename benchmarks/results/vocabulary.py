@@ -21,8 +21,11 @@ TIES: tuple[Ties, ...] = ("half", "strict")
 """What a tied pair counts for DIS: one half, or nothing."""
 
 HIGHER_IS_BETTER = frozenset({"dis", "accuracy", "f1", "mean_accuracy_f1", "area", "max_speed_up"})
-LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_rate"})
-MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up", "realised_loss"}
+LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_rate", "ece", "brier"})
+MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up", "realised_loss", "exit_share"}
+
+EQUAL_SHARE = "equal-share"
+"""The decisions of exit rates at equal exit shares: at each layer as many samples exit as it gets right."""
 
 BOUNDS = frozenset({"oracle", "final", "fixed", "random"})
 """Signals that tables show for orientation and never compare."""

@@ -15,10 +15,11 @@ from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, area_b
 from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.status import joined
 from exitbench.benchmarks.run.compared_columns import Contestant, compare
 from exitbench.benchmarks.run.figure_rows import random_exit_rows
 from exitbench.benchmarks.run.measure_stage import cache_weights, protocol_parts
-from exitbench.benchmarks.run.measured_rows import Measured, joined, tally_rows, with_intervals
+from exitbench.benchmarks.run.measured_rows import Measured, tally_rows, with_intervals
 from exitbench.benchmarks.run.measurements import ComparedEntry, Measurements, question_of
 from exitbench.benchmarks.run.per_layer_rows import adjusted_pairs
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.measures.calibration import CALIBRATION, calibration_errors
+from exitbench.benchmarks.measures.equal_share import EqualShareErrors, all_layers
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.schema import Row
-from exitbench.benchmarks.results.status import Difference
-from exitbench.benchmarks.results.vocabulary import BOUNDS, HIGHER_IS_BETTER, LOWER_IS_BETTER, Ties
-from exitbench.benchmarks.run.measured_rows import Measured, joined
+from exitbench.benchmarks.results.status import Difference, joined
+from exitbench.benchmarks.results.vocabulary import BOUNDS, EQUAL_SHARE, HIGHER_IS_BETTER, LOWER_IS_BETTER, Ties
+from exitbench.benchmarks.run.measured_rows import Measured
 from exitbench.benchmarks.run.measurements import ComparedEntry, Question, question_of
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.delong import influence_differences
@@ -32,7 +34,7 @@ from exitbench.benchmarks.statistics.multiple_comparisons import ColumnMarks, co
 FLATTERED = "its parameters were chosen on the scored samples, which flatters it: no mark and no test"
 """Why an entry of a grid takes no part in a contest under the protocol ``in-sample``."""
 
-INFLUENCES = ("dis", "aurc", "excess_aurc")
+INFLUENCES = ("dis", "aurc", "excess_aurc", *CALIBRATION)
 """Measures of one layer, whose errors come from influence values."""
 
 
@@ -79,7 +81,15 @@ class Contestant:
             ranking = self.ranking.some_layers(slice(layer - 1, layer))
             area, excess = risk_influence(ranking, 1)
             self._influence[layer] = {"dis": ranking.influence(1, self.ties), "aurc": area, "excess_aurc": excess}
+        if measure in CALIBRATION and measure not in self._influence[layer]:
+            errors = calibration_errors(self.ranking.certainty[layer - 1], self.ranking.right[layer - 1])
+            self._influence[layer] |= {name: influence for name, (_, influence) in errors.items()}
         return self._influence[layer][measure]
+
+    @cached_property
+    def equal_share(self) -> EqualShareErrors:
+        """Errors at equal exit shares, over all layers."""
+        return all_layers(self.ranking)
 
     @cached_property
     def _influence(self) -> dict[int, dict[str, NDArray[np.float64]]]:
@@ -95,7 +105,9 @@ def is_compared(question: Question) -> bool:
     """Whether a column is a contest: more or less is better, and the entries stand at comparable points."""
     point, layer, decisions, measure = question
     single_layer_reached = decisions == "reached" and layer is not None  # has no resamples
-    if point.kind == "tau" or decisions == "randomised" or single_layer_reached:
+    # At equal shares both rates of one layer are the same count of errors, which DIS and AURC judge already.
+    single_layer_share = decisions == EQUAL_SHARE and layer is not None
+    if point.kind == "tau" or decisions == "randomised" or single_layer_reached or single_layer_share:
         return False
     if point.kind == "loss":
         return measure == "max_speed_up"
@@ -197,8 +209,12 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
     pairs = list(itertools.combinations(range(len(present)), 2))
     values = np.array([row.value for _, row in present])
     question = question_of(present[0][1])
-    _, layer, _, measure = question
-    if measure in INFLUENCES and layer is not None:
+    _, layer, decisions, measure = question
+    if decisions == EQUAL_SHARE:
+        tests = influence_differences(
+            values, [contestant.equal_share.influence(measure) for contestant, _ in present], pairs
+        )
+    elif measure in INFLUENCES and layer is not None:
         influence = [contestant.influence(layer, measure) for contestant, _ in present]
         tests = influence_differences(values, influence, pairs)
     else:

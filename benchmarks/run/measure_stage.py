@@ -19,8 +19,9 @@ from exitbench.benchmarks.protocols.splits import Part, parts_of
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.status import joined
 from exitbench.benchmarks.run.figure_rows import FigureData
-from exitbench.benchmarks.run.measured_rows import Measured, joined, measured_rows
+from exitbench.benchmarks.run.measured_rows import Measured, measured_rows
 from exitbench.benchmarks.run.measurements import ComparedEntry, MeasuredSignal, question_of
 from exitbench.benchmarks.run.per_layer_rows import per_layer_rows
 from exitbench.benchmarks.scoring.configuration import Configuration, grid_text
@@ -185,7 +186,8 @@ class _Measuring:
     def _measure(self, blank: Row, merged: MergedParts, numbers: Sequence[int]) -> list[Measured]:
         primary = merged.choices.at(merged.choices.primary)
         first_exit = max(self.scored.configurations[numbers[int(number)]].first_exit_layer for number in primary.parts)
-        rows = measured_rows(blank, merged, self.samples, self.questions, first_exit)
+        is_probability = self.scored.configurations[numbers[0]].is_probability
+        rows = measured_rows(blank, merged, self.samples, self.questions, first_exit, is_probability=is_probability)
         if len(numbers) > 1:  # a threshold means something else under every value of a grid
             rows = [measured for measured in rows if measured.row.operating_point.kind != "tau"]
         self.rows += [measured.row for measured in rows]

@@ -20,8 +20,9 @@ from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, ROUNDI
 from exitbench.benchmarks.replay.tally import Tally, verdict
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
-from exitbench.benchmarks.results.status import Estimate
+from exitbench.benchmarks.results.status import Estimate, joined
 from exitbench.benchmarks.results.vocabulary import NORMAL_QUANTILE, Ties
+from exitbench.benchmarks.run.certainty_rows import calibration_rows, equal_share_rows
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
@@ -44,12 +45,25 @@ class Measured:
 
 
 def measured_rows(
-    blank: Row, merged: MergedParts, samples: Samples, questions: Questions, first_exit: int
+    blank: Row,
+    merged: MergedParts,
+    samples: Samples,
+    questions: Questions,
+    first_exit: int,
+    *,
+    is_probability: bool = False,
 ) -> list[Measured]:
-    """Every number of one entry; ``blank`` has the key columns that all rows share, and the entry's own reason."""
+    """Every number of one entry; ``blank`` has the key columns that all rows share, and the entry's own reason.
+
+    ``is_probability`` says that its certainties are probabilities of being right, whose calibration is measured.
+    """
     rows: list[Measured] = []
     primary = with_choice(blank, merged, merged.choices.primary)
-    rows += ranking_rows(primary, merged.ranking(samples.outcomes.correct[:-1]), first_exit, questions.ties)
+    ranking = merged.ranking(samples.outcomes.correct[:-1])
+    rows += ranking_rows(primary, ranking, first_exit, questions.ties)
+    rows += [Measured(row) for row in equal_share_rows(primary, ranking)]
+    if is_probability:
+        rows += [Measured(row) for row in calibration_rows(primary, ranking)]
     for point in merged.operating_points:
         here = with_choice(blank, merged, point)._replace(operating_point=point)
         rows += point_rows(here, merged.at(point), samples)
@@ -200,7 +214,10 @@ def rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measure
     here = blank._replace(n=samples.size, threshold=threshold, reason=joined(value.reason, blank.reason))
     every, every_draws = merged.every_decision
     reached, reached_draws = merged.reached_decisions
-    rows = _rates(here._replace(decisions="all"), every.sum_layers(), every_draws.sum_layers(), status)
+    together, together_draws = every.sum_layers(), every_draws.sum_layers()
+    rows = _rates(here._replace(decisions="all"), together, together_draws, status)
+    share = here._replace(decisions="all", measure="exit_share", value=float(together.exit_share), status=status)
+    rows.append(Measured(share, together_draws.exit_share))
     rows += _rates(here._replace(decisions="reached"), reached.sum_layers(), reached_draws, status)
     for layer in range(1, samples.depth):
         there = here._replace(layer=layer)
@@ -227,8 +244,3 @@ def _rates(blank: Row, tally: RateTally, draws: RateTally | None, status: str) -
         drawn = None if draws is None else np.asarray(draws.premature if kind == "wrong" else draws.delayed)
         rows.append(Measured(here._replace(value=value, status=status), drawn))
     return rows
-
-
-def joined(*reasons: str) -> str:
-    """Reasons as one clause after another, without the empty ones."""
-    return "; ".join(dict.fromkeys(filter(None, reasons)))

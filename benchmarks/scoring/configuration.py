@@ -43,6 +43,7 @@ def describe(signal: ExitSignal, depth: int) -> Configuration:
         first_scored_layer=signal.first_scored_layer,
         integers=integers,
         learns=signal.needs_fit,
+        is_probability=signal.probability_of == "right",
         problem=reason if never else "",
         left_out=never,
     )
@@ -53,8 +54,9 @@ class Configuration:
     """One signal with its parameters, in plain values: all that measuring its scores needs.
 
     ``parameters`` lists every parameter with its value; ``changed`` counts those that are not at their
-    defaults. ``problem`` is empty, or why there are no scores; ``left_out`` marks the harmless case of
-    a grid value that could never exit in a network this shallow.
+    defaults. ``is_probability`` says that a score is the probability of a right answer. ``problem`` is
+    empty, or why there are no scores; ``left_out`` marks the harmless case of a grid value that could
+    never exit in a network this shallow.
     """
 
     signal: str
@@ -67,6 +69,7 @@ class Configuration:
     first_scored_layer: int
     integers: tuple[int, int] | None
     learns: bool
+    is_probability: bool = False
     problem: str = ""
     left_out: bool = False
 

@@ -21,14 +21,13 @@ from exitbench.reports.findings.paper_order import MOST_PAIRS, agreement_table, 
 from exitbench.reports.findings.power import power_table, published_difference, published_dis_difference
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.glossary import DIS_NOTE, EQUAL_SHARES
 from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_range, score_file
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.sentences import listed
 from exitbench.reports.tables.table import Table
-
-RATES = ("premature_rate", "delayed_rate")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def findings(run: FinishedRun, origin: str = "", more: Sequence[str] = ()) -> st
     environment.filters |= {"md": markdown_text, "table": markdown_table}
     made = origin or "written by exitbench run and exitbench report from the results beside it"
     template = environment.get_template("findings.md.j2")
-    return template.render(origin=made, opening=page.opening(), sections=page.sections(more))
+    return template.render(origin=made, opening=page.opening(), dis=DIS_NOTE, sections=page.sections(more))
 
 
 class Findings:
@@ -98,7 +97,13 @@ class Findings:
             text.headline_sentence(subject, every),
             text.scope_sentence(run, self.protocol),
             text.contest_sentence(what, "caches", subject, self.first_places(scores), by_score),
-            text.contest_sentence("DIS", "pairs of cache and layer", subject, self.first_places(ranks), by_dis),
+            text.contest_sentence(
+                "Difficulty Inversion Score (DIS)",
+                "pairs of cache and layer",
+                subject,
+                self.first_places(ranks),
+                by_dis,
+            ),
             *text.order_sentences(self.orders, subject)[:1],
             *filter(None, [self.beside_paper(self.others[0], by_score[0][1])]),
             *self.parameter().sentences[:1],
@@ -243,15 +248,22 @@ class Findings:
         }
 
     def rates(self) -> Section:
-        """Premature and delayed exits at the suite's speed-up for rates."""
-        speed_up = f"{float(self.run.suite['rates_speed_up']):g}×"
-        both = [(self.duels.rates(other, RATES[0]), self.duels.rates(other, RATES[1])) for other in self.others]
+        """Premature and delayed exits: at equal exit shares, and at the suite's speed-up for rates."""
+        subject, speed_up = self.subject.title, f"{float(self.run.suite['rates_speed_up']):g}×"
+        equal = [self.duels.equal_share_rates(other) for other in self.others]
+        near = [self.duels.rates(other) for other in self.others]
+        titles = [other.title for other in self.others]
         sentences = [
-            text.rates_sentence(self.subject.title, other.title, *duels, speed_up)
-            for other, duels in zip(self.others, both, strict=True)
+            *(text.equal_share_sentence(subject, *against) for against in zip(titles, equal, strict=True)),
+            *(text.rates_sentence(subject, *against, speed_up) for against in zip(titles, near, strict=True)),
         ]
-        table = rates_table(both, self.subject.title, speed_up)
-        return Section("Exiting too early, continuing too long", tuple(sentences), (table,))
+        shares = f"In percent, over all internal layers: {EQUAL_SHARES}."
+        every = "All decisions, in percent of them; at one speed-up signals exit unequal shares of the samples."
+        tables = (
+            rates_table(equal, subject, "at equal exit shares", shares),
+            rates_table(near, subject, f"near {speed_up}", every),
+        )
+        return Section("Exiting too early, continuing too long", tuple(sentences), tables)
 
     def caution(self, more: Sequence[str]) -> Section:
         """What to know before believing it."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from exitbench.reports.findings.choices import ProtocolChange, Spread, largest, mean, signed
-from exitbench.reports.findings.duels import Duel, single, tally, tally_text
+from exitbench.reports.findings.duels import Duel, RateDuels, single, tally, tally_text
 from exitbench.reports.findings.paper_order import GroupOrders, Order, rank
 from exitbench.reports.findings.power import claimable
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -222,16 +222,28 @@ def hands_sentence(first: str, second: str, before: Leaders, after: Leaders) -> 
     return f"Who has the highest score changes on {len(moved)} of {counted(len(before), 'cache')}{details}."
 
 
-def rates_sentence(subject: str, other: str, premature: Sequence[Duel], delayed: Sequence[Duel], speed_up: str) -> str:
-    """Whether the subject lowers both error rates, as the paper's figure shows."""
-    parts = []
-    for what, duels in (("premature", premature), ("delayed", delayed)):
-        lower, counts = above([-duel.difference for duel in duels]), tally(duels)
-        parts.append(
-            f"the {what} rate is lower on {lower} of {counted(len(duels), 'cache')} (distinguishable: lower on "
-            f"{counts['better']}, higher on {counts['worse']})"
-        )
-    return f"Near {speed_up}, {subject} against {other}: {parts[0]}, {parts[1]}."
+def equal_share_sentence(subject: str, other: str, rates: Sequence[RateDuels]) -> str:
+    """Whether the subject makes fewer errors when both exit equally often: then both rates move together."""
+    premature = [both.premature for both in rates]
+    lower, counts = above([-duel.difference for duel in premature]), tally(premature)
+    return (
+        f"At equal exit shares, {subject} against {other}: both rates are lower on {lower} of "
+        f"{counted(len(rates), 'cache')} (distinguishable: lower on {counts['better']}, higher on {counts['worse']})."
+    )
+
+
+def rates_sentence(subject: str, other: str, rates: Sequence[RateDuels], speed_up: str) -> str:
+    """On how many caches the premature rate falls at one speed-up without the delayed one rising for it."""
+    lower, claimed, trades = (
+        sum(both.is_lower for both in rates),
+        sum(both.is_claimed for both in rates),
+        sum(both.is_trade for both in rates),
+    )
+    return (
+        f"Near {speed_up}, {subject} against {other}: the premature rate is lower without a higher delayed rate on "
+        f"{lower} of {counted(len(rates), 'cache')} (distinguishable: on {claimed}); on {trades} one rate falls as the "
+        "other rises, which is another share of exits and no fewer errors."
+    )
 
 
 def power_sentence(subject: str, other: str, duels: Sequence[Duel], published: Sequence[float]) -> str:

@@ -34,8 +34,8 @@ GLOSSARY = {
     ),
     "dis": Term(
         "DIS",
-        "Difficulty Inversion Score: over all pairs of a wrong and a right prediction of one layer, the share in which "
-        "the signal is more certain of the right one, ties one half, in percent. 50 is chance, 100 never inverts.",
+        "Difficulty Inversion Score (DIS): over all pairs of a wrong and a right prediction of one layer, the share in "
+        "which the signal is more certain of the right one, ties one half, in percent; 50 is chance.",
     ),
     "tied_share": Term("Tied pairs", "Share of (wrong, right) pairs with equal scores, in percent."),
     "premature_rate": Term(
@@ -48,6 +48,18 @@ GLOSSARY = {
         "AURC", "Mean error rate among the most certain samples over all coverages, in percent; lower is better."
     ),
     "excess_aurc": Term("Excess AURC", "AURC less the least value that any ranking of the same predictions can reach."),
+    "exit_share": Term(
+        "Share of exits", "Exits over all decisions of every sample at every internal layer, in percent."
+    ),
+    "ece": Term(
+        "ECE",
+        "Expected calibration error of a score that is a probability of being right: over 15 bins of equal width, the "
+        "distance between the mean probability and the share of right answers, weighted by samples, in points.",
+    ),
+    "brier": Term(
+        "Brier score",
+        "Mean squared distance between the probability of being right and what happened (1 right, 0 wrong), times 100.",
+    ),
     "area": Term(
         "Area",
         "Area under task score against relative cost (mean exit layer over depth), over the length of the suite's "
@@ -77,4 +89,13 @@ DECISIONS = {
 }
 
 
+EQUAL_SHARES = (
+    "at each internal layer the most certain samples exit, as many as the layer gets right: the same share for every "
+    "signal, without a threshold; wrong exits and right continuations are then equally many"
+)
+
+
 RATES = {"premature_rate": "premature", "delayed_rate": "delayed"}
+
+DIS_NOTE = GLOSSARY["dis"].definition
+"""What stands below every table with a DIS."""

@@ -8,7 +8,7 @@ from exitbench.reports.tables.exit_rates import rate_tables
 from exitbench.reports.tables.pairs import difference_tables, wins_tables
 from exitbench.reports.tables.parameters import parameter_tables
 from exitbench.reports.tables.published_forms import form_tables
-from exitbench.reports.tables.ranking import aurc_tables, dis_tables
+from exitbench.reports.tables.ranking import aurc_tables, calibration_tables, dis_tables
 from exitbench.reports.tables.shared_threshold import shared_threshold_tables
 from exitbench.reports.tables.table import TOPICS, Table
 from exitbench.reports.tables.table_parts import says_something
@@ -24,6 +24,7 @@ def tables_of(run: FinishedRun) -> list[Table]:
         *dis_tables(run),
         *form_tables(run),
         *aurc_tables(run),
+        *calibration_tables(run),
         *rate_tables(run),
         *parameter_tables(run),
         *shared_threshold_tables(run),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
 from exitbench.reports.run_data.finished_run import FinishedRun, Group
+from exitbench.reports.run_data.glossary import DIS_NOTE
 from exitbench.reports.run_data.names import slug, table_name
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import dis_cell
@@ -96,12 +97,13 @@ def grid_dis(run: FinishedRun, entry: RunEntry, group: Group, protocol: str) -> 
     columns = layer_columns(run, group, "dis", "higher")
     table = Table(
         name=table_name(run, f"{grid_name(run, entry)}-dis", group=group, protocol=protocol),
-        title=f"{name} by {' and '.join(entry.varied)}: DIS ({where(run, group, protocol)})",
+        title=f"{name} by {' and '.join(entry.varied)}: Difficulty Inversion Score, DIS "
+        f"({where(run, group, protocol)})",
         question=f"How much does {' and '.join(entry.varied)} of {name} change the ranking?",
         topic="parameters",
         columns=(TableColumn("Value"), *columns[1:]),
         rows=tuple(rows),
-        notes=grid_notes(entry, protocol, rows),
+        notes=(DIS_NOTE, *grid_notes(entry, protocol, rows)),
         protocol=protocol,
         model=group.model,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up, within_loss
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
+from exitbench.reports.run_data.glossary import DIS_NOTE
 from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.tables.cells import dis_cell, number_cell, speed_at_loss
@@ -67,7 +68,7 @@ def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
         topic="tasks",
         columns=tuple(columns),
         rows=tuple(rows),
-        notes=("Rates over all decisions.",),
+        notes=(DIS_NOTE, "Rates over all decisions."),
         protocol=protocol,
         model=cache.model,
     )

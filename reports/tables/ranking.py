@@ -1,4 +1,4 @@
-"""Tables of how well a signal ranks the predictions of one layer: DIS, and AURC beside it."""
+"""Tables of how well a signal ranks the predictions of one layer: DIS, AURC beside it, and calibration."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data import published
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
+from exitbench.reports.run_data.glossary import DIS_NOTE, GLOSSARY
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.tables.cells import dis_cell, number_cell, published_cell
 from exitbench.reports.tables.published_forms import form_notes
@@ -52,13 +53,13 @@ def dis_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         ]
 
     published_rows = published_dis_rows(run, group)
-    notes = [f"Protocol: {protocol}. 50 is chance. Where more than 5% of pairs are tied, their share stands behind."]
+    notes = [DIS_NOTE, f"Protocol: {protocol}. Where more than 5% of pairs are tied, their share stands behind."]
     if published_rows:
         notes.append("Published rows are copied from the paper: another backbone and another training.")
         notes += form_notes(run.entries)
     table = Table(
         name=table_name(run, "dis", group=group, protocol=protocol),
-        title=f"DIS by layer ({where(run, group, protocol)})",
+        title=f"Difficulty Inversion Score (DIS) by layer ({where(run, group, protocol)})",
         question="How often is the signal more certain of a right prediction than of a wrong one?",
         topic="dis",
         columns=layer_columns(run, group, "dis", "higher"),
@@ -106,6 +107,46 @@ def aurc_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         columns=layer_columns(run, group, "excess_aurc", "lower"),
         rows=tuple(entry_rows(run, cells)),
         notes=(f"Protocol: {protocol}. Lower is better.",),
+        protocol=protocol,
+        model=group.model,
+    )
+    return finished(run, table, group)
+
+
+def calibration_tables(run: FinishedRun) -> list[Table]:
+    """ECE and Brier score by layer of what states a probability of being right, per model and protocol."""
+    return [
+        calibration_table(run, group, protocol, measure)
+        for measure in ("ece", "brier")
+        for group, protocol in run.each()
+    ]
+
+
+def calibration_table(run: FinishedRun, group: Group, protocol: str, measure: str) -> Table:
+    """One of the two calibration errors at the suite's layers; other scores are no probabilities and have no row."""
+
+    def cells(signal: str, parameters: str) -> list[Cell]:
+        return [
+            number_cell(run.row(cache, protocol, signal, parameters, measure, NOWHERE, layer))
+            for cache, layer in task_layers(group)
+        ]
+
+    rows = [row for row in entry_rows(run, cells) if any(cell.numbers for cell in row.cells)]
+    others = len(run.entries) - len(rows)
+    notes = [GLOSSARY[measure].definition, f"Protocol: {protocol}. Lower is better."]
+    if others:
+        notes.append(
+            f"{others} of {len(run.entries)} signals are not shown: an entropy, an energy or a count is no probability "
+            "of being right. One threshold for all layers is fair only as far as a score means the same at each."
+        )
+    table = Table(
+        name=table_name(run, f"calibration-{measure}", group=group, protocol=protocol),
+        title=f"Calibration by layer: {GLOSSARY[measure].title} ({where(run, group, protocol)})",
+        question="Is a layer as often right as its score says?",
+        topic="dis",
+        columns=layer_columns(run, group, measure, "lower"),
+        rows=tuple(rows),
+        notes=tuple(notes),
         protocol=protocol,
         model=group.model,
     )

@@ -139,6 +139,7 @@ def ranking_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     )
     tail = f"clearly ahead of all others: {single}." if alone else "nowhere is one signal clearly ahead of all others."
     return (
-        f"At ranking right predictions above wrong ones (DIS, {columns}), {leaders} {verb} best or level with the best "
+        f"At ranking right predictions above wrong ones (Difficulty Inversion Score, DIS, {columns}), {leaders} {verb} "
+        "best or level with the best "
         f"most often ({most}); {tail}",
     )

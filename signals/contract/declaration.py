@@ -41,6 +41,10 @@ def _class_variables(signal: type[ExitSignal]) -> str:
             "Continuous() or Integers(low, below_depth)",
         ),
         "exceptions": (_are_reasons, "a mapping from the name of a check to the reason for breaking it"),
+        "probability_of": (
+            lambda event: event == "" or (event == "right" and ">" in signal.exits_when),
+            "empty, or 'right' of a signal that exits above a threshold",
+        ),
         "forms": (lambda forms: _are_all(Form, forms), "a tuple of Form(source, parameters, score)"),
         "beyond_the_score": (lambda sentences: _are_all(str, sentences), "a tuple of sentences"),
     }

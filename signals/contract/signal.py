@@ -67,6 +67,8 @@ class ExitSignal:
     A subclass is a ``@dataclass(frozen=True)`` too. It sets the class variables, writes its
     parameters as fields made by :func:`parameter`, and overrides :meth:`score` or :meth:`step`.
     ``poolers`` lists those (``none``, ``shared``, ``per-layer``) it has a meaning under; empty where all are fine.
+    ``probability_of`` is ``right`` where the score is a probability that the layer's answer is right, so that its
+    calibration can be measured; empty elsewhere.
     ``exceptions`` maps the name of a conformance check that the signal breaks on purpose to the reason. ``forms``
     are the published forms of its score, where text and code differ; ``beyond_the_score`` says what else published
     code does otherwise.
@@ -80,6 +82,7 @@ class ExitSignal:
     thresholds: ClassVar[Continuous | Integers] = Continuous()
     poolers: ClassVar[frozenset[str]] = frozenset()
     exceptions: ClassVar[Mapping[str, str]] = {}
+    probability_of: ClassVar[str] = ""
     forms: ClassVar[tuple[Form, ...]] = ()
     beyond_the_score: ClassVar[tuple[str, ...]] = ()
 

@@ -174,4 +174,8 @@ def print_summary(run: FinishedRun) -> None:
     console = terminal_console()
     for cache in run.caches:
         console.print(terminal_table(summary_table(run, cache, protocol)))
-    echo(f"{LEGEND}; prem., del.: exit rates")
+    echo(
+        f"{LEGEND}; prem., del.: exit rates\n"
+        "DIS: Difficulty Inversion Score, the share in percent of pairs of a wrong and a right prediction of one layer "
+        "in which the signal is more certain of the right one; 50 is chance"
+    )

@@ -98,9 +98,34 @@ def test_better_worse_and_not_distinguishable_are_what_the_pairs_say(
 def test_a_lower_rate_is_better(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", set_difference(-3.0, 0.001, "e-lang")))
     assert (
-        "CAP against E-LANG: the premature rate is lower on 2 of 3 caches (distinguishable: lower on 2, "
-        "higher on 0), the delayed rate is lower on 2 of 3 caches (distinguishable: lower on 2, higher on 0)."
+        "At equal exit shares, CAP against E-LANG: both rates are lower on 3 of 3 caches (distinguishable: lower on 3, "
+        "higher on 0)."
+    ) in page
+    assert (
+        "CAP against E-LANG: the premature rate is lower without a higher delayed rate on 2 of 3 caches "
+        "(distinguishable: on 2); on 0 one rate falls"
     ) in page, "at 4x of four layers every sample exits at the first, so nothing is compared there"
+
+
+def test_a_lower_premature_rate_that_the_delayed_rate_pays_for_is_not_claimed(run_dir: Path, tmp_path: Path) -> None:
+    lower = set_difference(-3.0, 0.001, "e-lang")
+
+    def change(results: pd.DataFrame, pairs: pd.DataFrame) -> None:
+        lower(results, pairs)
+        rows, sign = between(pairs, "cap", "e-lang")
+        delayed = rows & (pairs["measure"] == "delayed_rate") & (pairs["decisions"] == "all")
+        pairs.loc[delayed, "difference"] = 3.0 * sign
+
+    page = page_of(altered(run_dir, tmp_path / "run", change))
+    assert (
+        "CAP against E-LANG: the premature rate is lower without a higher delayed rate on 0 of 3 caches "
+        "(distinguishable: on 0); on 2 one rate falls as the other rises"
+    ) in page
+    section = page.split("exiting rates near 4×")[1].split("\n##")[0]
+    lines = [line for line in section.splitlines() if "| E-LANG |" in line]
+    assert len(lines) == 3
+    assert sum("| lower, the other rises |" in line for line in lines) == 2
+    assert not any("**" in line for line in lines)
 
 
 def test_what_was_not_compared_is_no_finding(run_dir: Path, tmp_path: Path) -> None:

@@ -367,3 +367,64 @@ def test_in_sample_tables_mark_no_grid_as_best_and_say_why(run: FinishedRun, tab
     assert marked["in-sample"]
     assert not marked["in-sample"] & grids
     assert marked["cross-fit"] & grids
+
+
+def test_every_table_with_a_dis_says_what_it_is(tables: list[Table]) -> None:
+    ranked = [table for table in tables if any(column.measure == "dis" for column in table.columns)]
+    assert ranked
+    for table in ranked:
+        assert "Difficulty Inversion Score" in table.title or table.topic == "tasks"
+        assert any(note.startswith("Difficulty Inversion Score (DIS): over all pairs") for note in table.notes)
+
+
+def test_rates_over_all_decisions_stand_beside_their_share_of_exits_and_say_why(
+    run: FinishedRun, tables: list[Table]
+) -> None:
+    table = short_name(tables, "rates-all")
+    assert [column.title for column in table.columns[1:4]] == ["premature", "delayed", "exits"]
+    assert any("exit unequal shares of all decisions" in note for note in table.notes)
+    results = run.files.results
+    for name in ("DeeBERT", "CAP"):
+        key = row_of(table, name).cells[3].key
+        premature, delayed, share = (
+            results[
+                (results.cache == key[0])
+                & (results.protocol == key[4])
+                & (results.signal == key[5])
+                & (results.parameters == key[6])
+                & (results.operating_point == "speed_up=4")
+                & (results.decisions == "all")
+                & (results.measure == measure)
+                & results.layer.isna()
+            ].value.item()
+            for measure in ("premature_rate", "delayed_rate", "exit_share")
+        )
+        wrongs = wrong_share(run, str(key[0]))
+        assert share == pytest.approx(wrongs * premature + (1 - wrongs) * (100 - delayed))
+
+
+def wrong_share(run: FinishedRun, cache: str) -> float:
+    """The share of wrong early predictions among all decisions, from the accuracies of the fixed layers."""
+    results = run.files.results
+    depth = next(entry.layers for entry in run.caches if entry.name == cache)
+    fixed = results[(results.cache == cache) & (results.signal == "fixed") & (results.measure == "accuracy")]
+    of_layer = fixed.drop_duplicates("layer").set_index("layer").value
+    return 1 - sum(of_layer[layer] for layer in range(1, depth)) / (depth - 1) / 100
+
+
+def test_at_equal_exit_shares_the_errors_of_both_kinds_are_equally_many(run: FinishedRun, tables: list[Table]) -> None:
+    table = short_name(tables, "rates-equal-share")
+    for name in ("DeeBERT", "CAP", "PABEE"):
+        premature, delayed = row_of(table, name).cells[1:3]
+        wrongs = wrong_share(run, str(premature.key[0]))
+        assert premature.value is not None
+        assert delayed.value is not None
+        assert premature.value * wrongs == pytest.approx(delayed.value * (1 - wrongs))
+
+
+def test_calibration_is_shown_of_probabilities_only_and_the_rest_is_counted(tables: list[Table]) -> None:
+    for measure in ("ece", "brier"):
+        table = short_name(tables, f"calibration-{measure}")
+        assert [row.cells[0].text for row in table.rows] == ["Right-Tool"]
+        assert any(note.startswith("7 of 8 signals are not shown") for note in table.notes)
+        assert all(cell.numbers for cell in table.rows[0].cells[1:])

@@ -1,0 +1,72 @@
+"""Rows that need certainties only, no operating point: exit rates at equal shares, and calibration."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from exitbench.benchmarks.measures.calibration import calibration_errors
+from exitbench.benchmarks.measures.equal_share import EqualShareErrors, all_layers, equal_share_errors
+from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.status import Verdict, joined
+from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE, NORMAL_QUANTILE
+from exitbench.benchmarks.statistics.delong import logit_interval
+
+RATES = ("premature_rate", "delayed_rate")
+
+
+def equal_share_rows(blank: Row, ranking: Ranking) -> list[Row]:
+    """Both rates at equal exit shares, over all internal layers and at each."""
+    here = blank._replace(decisions=EQUAL_SHARE, n=ranking.samples)
+    unscored = [str(layer) for layer in range(1, ranking.layers + 1) if not ranking.scored[layer - 1]]
+    reason = f"no score at layer {', '.join(unscored)}: all samples tied there" if unscored else ""
+    rows = rate_rows_of(here._replace(reason=joined(reason, blank.reason)), all_layers(ranking), Verdict())
+    for layer in range(1, ranking.layers + 1):
+        verdict = ranking.some_layers(slice(layer - 1, layer)).verdict(1)
+        there = here._replace(layer=layer, reason=joined(verdict.reason, blank.reason))
+        rows += rate_rows_of(there, equal_share_errors(ranking, layer), verdict)
+    return rows
+
+
+def rate_rows_of(blank: Row, errors: EqualShareErrors, verdict: Verdict) -> list[Row]:
+    """Premature and delayed rate of some layers, with intervals on the logit scale."""
+    rows = []
+    for measure in RATES:
+        here = blank._replace(measure=measure, status=verdict.status)
+        value = errors.rate(measure)
+        if verdict.status == "undefined" or np.isnan(value):
+            none = "" if verdict.reason else "no decision falls on such a prediction"
+            rows.append(here._replace(status="undefined", reason=joined(none, blank.reason)))
+            continue
+        error = float(np.linalg.norm(errors.influence(measure)))
+        low, high = logit_interval(value, error)
+        if error == 0.0 and verdict.status == "ok":
+            here = here._replace(status="unreliable", reason=joined("the standard error is 0", blank.reason))
+        rows.append(here._replace(value=value, low=low, high=high, std_err=error))
+    return rows
+
+
+def calibration_rows(blank: Row, ranking: Ranking) -> list[Row]:
+    """ECE and Brier score at every internal layer, of a signal whose certainty is the probability of being right."""
+    rows = []
+    for layer in range(1, ranking.layers + 1):
+        if not ranking.scored[layer - 1]:
+            continue
+        certainty, right = ranking.certainty[layer - 1], ranking.right[layer - 1]
+        for measure, (value, influence) in calibration_errors(certainty, right).items():
+            error = float(np.linalg.norm(influence))
+            reach = NORMAL_QUANTILE * error
+            rows.append(
+                blank._replace(
+                    measure=measure,
+                    layer=layer,
+                    n=ranking.samples,
+                    value=value,
+                    low=max(value - reach, 0.0),
+                    high=value + reach,
+                    std_err=error,
+                    status="ok" if error > 0.0 else "unreliable",
+                    reason=blank.reason if error > 0.0 else joined("the standard error is 0", blank.reason),
+                )
+            )
+    return rows
