@@ -19,9 +19,9 @@ from exitbench.benchmarks.protocols.per_layer_points import per_layer_points
 from exitbench.benchmarks.replay.tally import score_influence
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.schema import Row
-from exitbench.benchmarks.results.status import Difference
+from exitbench.benchmarks.results.status import Difference, joined
 from exitbench.benchmarks.results.vocabulary import PER_LAYER, SCHEDULES, Schedule
-from exitbench.benchmarks.run.measured_rows import joined, tally_rows, with_intervals
+from exitbench.benchmarks.run.measured_rows import tally_rows, with_intervals
 from exitbench.benchmarks.statistics.delong import NAN, normal_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights

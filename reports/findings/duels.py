@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
-from exitbench.benchmarks.results.vocabulary import AVERAGE, EQUAL_SHARE, LOWER_IS_BETTER, is_claimed
+from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, is_claimed
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.provenance import Name, Pair, task_with_model
 from exitbench.reports.run_data.run_entry import RunEntry
@@ -72,38 +72,6 @@ class Duel:
         if self.pair is None:
             return Cell("–", status="missing", reason="unmatched, degenerate, undefined, unreliable or without an exit")
         return replace(pair_cell(self.pair, pair_key(self.pair), self.sign), best=self.verdict == "better")
-
-
-@dataclass(frozen=True)
-class RateDuels:
-    """Both exit rates of the subject against one other: a lower one is no gain where the other one rises for it."""
-
-    premature: Duel
-    delayed: Duel
-
-    @property
-    def is_lower(self) -> bool:
-        """Whether the premature rate falls and the delayed one does not rise."""
-        return self.premature.difference < 0 and self.delayed.difference <= 0
-
-    @property
-    def is_claimed(self) -> bool:
-        """Whether that fall of the premature rate is more than chance explains."""
-        return self.is_lower and self.premature.verdict == "better"
-
-    @property
-    def is_trade(self) -> bool:
-        """Whether one rate falls at the cost of the other."""
-        return self.premature.difference * self.delayed.difference < 0
-
-    def cells(self) -> list[Cell]:
-        """Difference and verdict of each rate; what is bought with the other rate is neither bold nor better."""
-        cells = []
-        for duel, other in ((self.premature, self.delayed), (self.delayed, self.premature)):
-            bought = duel.verdict == "better" and other.difference > 0
-            cells.append(replace(duel.cell(), best=duel.verdict == "better" and not bought))
-            cells.append(label("lower, the other rises" if bought else duel.verdict))
-        return cells
 
 
 class Duels:
@@ -189,27 +157,6 @@ class Duels:
             for layer in cache.table_layers
         ]
 
-    def rates(self, other: RunEntry) -> list[RateDuels]:
-        """By both exit rates over all decisions, at the suite's speed-up for rates."""
-        point = at_speed_up(float(self.run.suite["rates_speed_up"]))
-        return [self.both_rates(cache, other, f"near {point.short}", point, "all") for cache in self.run.caches]
-
-    def equal_share_rates(self, other: RunEntry) -> list[RateDuels]:
-        """By both exit rates when as many samples exit at each layer as it gets right."""
-        return [
-            self.both_rates(cache, other, "at equal exit shares", NOWHERE, EQUAL_SHARE) for cache in self.run.caches
-        ]
-
-    def both_rates(
-        self, cache: CacheMetadata, other: RunEntry, where: str, point: OperatingPoint, decisions: str
-    ) -> RateDuels:
-        """The premature and the delayed rate on one cache."""
-        premature, delayed = (
-            self.of_cache(cache, other, where, measure=measure, point=point, decisions=decisions)
-            for measure in ("premature_rate", "delayed_rate")
-        )
-        return RateDuels(premature, delayed)
-
 
 def single(duels: Iterable[Duel]) -> list[Duel]:
     """The duels on single caches, without those on averages."""
@@ -280,29 +227,5 @@ def tally_table(rows: Sequence[tuple[str, Sequence[Sequence[Duel]]]], subject: s
         topic="pairs",
         columns=tuple(columns),
         rows=tuple(shown),
-        notes=(note,),
-    )
-
-
-def rates_table(rates: Sequence[Sequence[RateDuels]], subject: str, where: str, note: str) -> Table:
-    """One row per cache and opponent: the differences of the premature and of the delayed rate, with their verdicts."""
-    rows = [
-        TableRow(cells=(label(both.premature.task), label(both.premature.other.title), *both.cells()), kind="other")
-        for against in rates
-        for both in against
-    ]
-    columns = [TableColumn("Task"), TableColumn("against")]
-    for what in ("premature", "delayed"):
-        columns += [
-            TableColumn(title="difference", group=what, measure="difference"),
-            TableColumn(title="verdict", group=what),
-        ]
-    return Table(
-        name="",
-        title=f"Premature and delayed exiting rates {where}: {subject} less the other",
-        question=f"Does {subject} exit less often on wrong answers, and continue less often on right ones?",
-        topic="rates",
-        columns=tuple(columns),
-        rows=tuple(rows),
         notes=(note,),
     )

@@ -16,9 +16,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.reports.findings import sentences as text
 from exitbench.reports.findings.choices import change_table, dis_spreads, protocol_changes, score_spreads, spread_table
-from exitbench.reports.findings.duels import Duel, Duels, duel_table, rates_table, single, tally_table
+from exitbench.reports.findings.duels import Duel, Duels, duel_table, single, tally_table
 from exitbench.reports.findings.paper_order import MOST_PAIRS, agreement_table, group_orders, order_table
 from exitbench.reports.findings.power import power_table, published_difference, published_dis_difference
+from exitbench.reports.findings.rates import equal_share_duels, rate_duels, rates_table
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.glossary import DIS_NOTE, EQUAL_SHARES
@@ -250,8 +251,8 @@ class Findings:
     def rates(self) -> Section:
         """Premature and delayed exits: at equal exit shares, and at the suite's speed-up for rates."""
         subject, speed_up = self.subject.title, f"{float(self.run.suite['rates_speed_up']):g}×"
-        equal = [self.duels.equal_share_rates(other) for other in self.others]
-        near = [self.duels.rates(other) for other in self.others]
+        equal = [equal_share_duels(self.duels, other) for other in self.others]
+        near = [rate_duels(self.duels, other) for other in self.others]
         titles = [other.title for other in self.others]
         sentences = [
             *(text.equal_share_sentence(subject, *against) for against in zip(titles, equal, strict=True)),

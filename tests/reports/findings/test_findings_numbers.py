@@ -107,6 +107,6 @@ def test_every_number_with_a_source_is_that_of_its_row(run_dir: Path) -> None:
                 if number.column == "difference":
                     assert (number.low, number.high) == tuple(sorted((sign * pair["low"], sign * pair["high"])))
     spreads = 3 + 3 * 2  # a score per cache, DIS at two layers of each
-    # Scores with the average at two speed-ups, DIS, both rates at equal shares and near 4x, where four layers have none.
+    # Scores with the average at two speed-ups, DIS, both rates at equal shares and near 4x, which four layers lack.
     duels = (3 + 1) * 2 + 3 * 2 + 3 * 2 + 2 * 2
     assert seen == {"results": spreads * 3, "pairs": duels * 2 * 2}, "energy and two alphas; two opponents, value and p"
