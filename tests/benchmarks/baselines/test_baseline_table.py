@@ -209,3 +209,16 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(InputError, match=r"b\.csv: cannot be written: no space left"):
         write_baseline(file, baseline_of([ROW, RATE]))
     assert file.read_bytes() == before
+
+
+def test_a_median_threshold_is_pinned_once_beside_its_rows() -> None:
+    point = at_threshold("median")
+    scored = [
+        ROW._replace(measure=measure, layer=None, operating_point=point, threshold=0.25, value=value)
+        for measure, value in (("accuracy", 80.0), ("speed_up", 2.0))
+    ]
+    fixed = [row._replace(operating_point=at_threshold(0.25)) for row in scored]
+    pinned = [(row.measure, row.value) for row in pinned_rows([*scored, *fixed])]
+    assert sorted(pinned) == sorted(
+        [("accuracy", 80.0), ("speed_up", 2.0), ("threshold", 0.25), ("accuracy", 80.0), ("speed_up", 2.0)]
+    )

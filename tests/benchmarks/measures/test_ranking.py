@@ -202,3 +202,9 @@ def test_wrong_input_is_refused():
         Ranking(np.zeros((1, 3)), np.zeros((1, 4), dtype=bool))
     with pytest.raises(InputError, match="'half' or 'strict', found 'third'"):
         Ranking(np.zeros((1, 3)), np.array([[True, False, True]])).dis("third")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("hard", "status"), [(9, "unreliable"), (10, "ok"), (20, "ok"), (21, "unreliable")])
+def test_ten_samples_of_either_kind_are_enough(hard, status):
+    certainty = np.random.default_rng(0).normal(size=(1, 30))
+    assert Ranking(certainty, (np.arange(30) >= hard)[None]).verdict(1).status == status

@@ -157,3 +157,11 @@ def test_a_senseless_speed_up_or_loss_is_refused(bad):
         matched(curve, bad)
     with pytest.raises(InputError, match="expected a loss of at least 0"):
         within_loss(curve, bad - 1, "accuracy")
+
+
+def test_beyond_their_ends_polylines_are_level():
+    # By hand: a rise from 60 at 0.4 to 80 at 0.6, level on both sides; the second lies left of the range altogether.
+    costs = np.array([[0.6, 0.1], [0.4, 0.2]])
+    scores = np.array([[80.0, 10.0], [60.0, 30.0]])
+    expected = [0.2 * 60 + 0.2 * 70 + 0.3 * 80, 0.7 * 30]
+    np.testing.assert_allclose(areas_below(costs, scores, 0.2, 0.9), expected, rtol=1e-12)

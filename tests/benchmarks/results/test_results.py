@@ -165,3 +165,9 @@ def test_averages_are_compared_by_the_pairs_of_their_tasks():
     assert (test["difference"], test["std_err"]) == (10.0, pytest.approx(18**0.5 / 2))
     marks = {mean.signal: (mean.best, mean.tied_with_best) for mean in means if mean.measure == "mean_accuracy_f1"}
     assert marks == {"s": (True, True), "z": (False, False)}
+
+
+def test_a_file_that_is_no_parquet_file_is_refused_by_name(tmp_path):
+    (tmp_path / "results.parquet").write_bytes(b"PAR1 and nothing that follows from it")
+    with pytest.raises(InputError, match=r"results\.parquet: expected a parquet file, found something else"):
+        _ = RunFiles(tmp_path).results

@@ -178,3 +178,8 @@ def test_sums_of_products_equal_those_of_python_integers(bits: tuple[int, int]) 
     rng = np.random.default_rng(sum(bits))
     left, right = (rng.integers(2**size, size=999) for size in bits)
     assert exact_dot(left, right) == sum(int(a) * int(b) for a, b in zip(left, right, strict=True))
+
+
+@pytest.mark.parametrize("value", [0.0, 100.0])
+def test_the_logit_interval_at_the_ends_is_the_value_itself(value):
+    assert logit_interval(value, 3.0) == (value, value)

@@ -169,3 +169,11 @@ def test_reading_suites_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_all_thresholds_of_a_signal_are_its_whole_numbers_and_none_for_real_ones():
+    asked = suite(thresholds={"*": ["all", 0.5]}).questions
+    taus = [point.number for point in asked.operating_points("pabee", (1, 3)) if point.kind == "tau"]
+    assert taus == [1.0, 2.0, 3.0, 0.5]
+    taus = [point.number for point in asked.operating_points("deebert", None) if point.kind == "tau"]
+    assert taus == [0.5]

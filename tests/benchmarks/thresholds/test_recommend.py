@@ -146,3 +146,14 @@ def test_the_verb_refuses_in_one_line_with_exit_code_two(path, capsys):
         main(["threshold", str(path), "--signal", "deebert", "--speed-up", "9"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_loss_of_exactly_one_sample_may_be_asked_for(tmp_path):
+    cache = Cache(synthetic_cache(tmp_path / "c", rows=100, layers=6, width=8, compact=True))
+    signal = load_registry().make("deebert")
+    with pytest.raises(InputError, match="less than one of the 100 samples"):
+        recommend(cache, [signal], max_loss=0.99, resamples=20)
+    try:
+        recommend(cache, [signal], max_loss=1.0, resamples=20)
+    except InputError as error:  # whether so small a loss can be kept is another question
+        assert "less than one of" not in str(error)

@@ -261,3 +261,26 @@ def test_the_catalogue_describes_every_signal_in_json(registry: Registry) -> Non
     assert described["right-tool"]["parameters"][0]["text"] == "temperature=none (none|fitted)"
     assert described["random"]["inputs"] == ["ids"]
     assert described["random"]["origin"].endswith("random_exit.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "defaults"),
+    [
+        ("pabee", {}),
+        ("f-pabee", {"divergence": "jsd", "patience": 2}),
+        ("e-lang", {"temperature": 1.0, "center": False}),
+        ("random", {"seed": 0}),
+    ],
+)
+def test_a_signal_without_parameters_is_the_documented_one(
+    registry: Registry, name: str, defaults: dict[str, object]
+) -> None:
+    """Results name parameters in full, so another default would be another signal under the same short name."""
+    made = registry.make(name)
+    for parameter, value in defaults.items():
+        assert getattr(made, parameter) == value
+
+
+def test_the_energy_is_shift_invariant_exactly_when_centred(registry: Registry) -> None:
+    assert registry.make("e-lang[center=true]").shift_invariant is True
+    assert registry.make("e-lang[center=false]").shift_invariant is False
