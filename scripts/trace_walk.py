@@ -26,17 +26,18 @@ class Walk:
     entered: dict[str, int] = field(default_factory=dict)
     edges: dict[tuple[str, str], None] = field(default_factory=dict)
     modules: dict[str, str | None] = field(default_factory=dict)
+    imports: int = 0
 
     def profile(self, frame: FrameType, event: str, argument: Any) -> None:
-        """What ``sys.setprofile`` calls at every call of a Python function."""
-        if event != "call" or frame.f_back is None or frame.f_code.co_name == "<module>":
-            return
-        callee, caller = self.module(frame), self.module(frame.f_back)
-        if callee is None:
-            return
-        self.entered.setdefault(callee, len(self.entered))
-        if caller is not None and caller != callee and frame.f_back.f_code.co_name != "<module>":
-            self.edges.setdefault((caller, callee))
+        """What ``sys.setprofile`` calls at every call of a Python function and at every return."""
+        if frame.f_code.co_name == "<module>":  # an import, and what it calls on its way
+            self.imports += {"call": 1, "return": -1}.get(event, 0)
+        elif event == "call" and not self.imports and (callee := self.module(frame)) is not None:
+            self.entered.setdefault(callee, len(self.entered))
+            caller = None if frame.f_back is None else self.module(frame.f_back)
+            if caller is not None and caller != callee:
+                self.edges.setdefault((caller, callee))
+                self.entered.setdefault(caller, len(self.entered))
 
     def module(self, frame: FrameType) -> str | None:
         """The exitbench module that a frame's code was written in, or ``None`` for another library's."""

@@ -54,3 +54,13 @@ def test_what_other_libraries_call_among_themselves_is_not_counted(script: Modul
     sys.setprofile(None)
     assert list(walk.entered) == ["exitbench/errors.py"]
     assert walk.edges == {}
+
+
+def test_what_runs_while_a_module_is_imported_is_not_counted(script: ModuleType) -> None:
+    walk = script.Walk()
+    importing = compile("from exitbench.errors import did_you_mean\ndid_you_mean('a', ['b'])", "mine.py", "exec")
+    sys.setprofile(walk.profile)
+    exec(importing, {})
+    sys.setprofile(None)
+    assert walk.entered == {}
+    assert walk.imports == 0
