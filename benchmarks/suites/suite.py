@@ -40,7 +40,7 @@ class Suite:
 
     def __post_init__(self) -> None:
         try:
-            check_suite(self)
+            require_consistent(self)
         except InputError as error:
             raise InputError(f"suite {self.name!r}: {error}") from None
 
@@ -96,7 +96,7 @@ class Suite:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-def check_suite(suite: Suite) -> None:
+def require_consistent(suite: Suite) -> None:
     """Raise InputError for a suite whose values make no sense together."""
     if not suite.name or any(sign in suite.name for sign in "/\\\0"):
         raise InputError("name must be text without slashes and NUL")

@@ -51,7 +51,7 @@ def median_interval(values: NDArray[np.float64], level: float = LEVEL) -> Median
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTime:
     """One contender: seconds per batch, and percent above the plain network of the same round."""
 
     name: str
@@ -85,10 +85,10 @@ def interleaved(
     return seconds
 
 
-def summary(seconds: Mapping[str, NDArray[np.float64]], reference: str = PLAIN) -> list[Measured]:
+def summary(seconds: Mapping[str, NDArray[np.float64]], reference: str = PLAIN) -> list[MeasuredTime]:
     """Medians with intervals, the overhead of each contender over ``reference`` in the same round."""
     return [
-        Measured(name, median_interval(times), median_interval(100 * (times / seconds[reference] - 1)))
+        MeasuredTime(name, median_interval(times), median_interval(100 * (times / seconds[reference] - 1)))
         for name, times in seconds.items()
     ]
 
@@ -101,7 +101,7 @@ def time_signals(
     rounds: int,
     precision: str = "auto",
     advance: Callable[[], None] = lambda: None,
-) -> list[Measured]:
+) -> list[MeasuredTime]:
     """The plain network and every signal on one batch, in one interleaved run, after a warm-up of each."""
     autocast = autocast_dtype(precision, model.device)
     batch = batch.to(model.device)
