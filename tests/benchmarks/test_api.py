@@ -394,3 +394,31 @@ def test_strict_ties_count_nothing_in_value_interval_and_pairs(evaluation, path)
 def test_questions_without_an_answer_are_refused(path, options, message):
     with pytest.raises(InputError, match=message):
         evaluate(path, ["deebert"], **options)
+
+
+@pytest.mark.parametrize("protocol", ["in-sample", "cross-fit"])
+def test_bounds_stand_where_they_belong(evaluation, protocol):
+    rows = evaluation.results[evaluation.results.protocol == protocol]
+    bounds = rows[rows.signal.isin(["oracle", "final", "fixed", "random"])]
+    assert set(zip(bounds.signal, bounds["operating_point"], strict=True)) == {
+        ("oracle", ""),
+        ("final", "final"),
+        ("fixed", ""),
+        ("random", "speed_up=1.5"),
+        ("random", "speed_up=2"),
+    }
+    for speed_up in (1.5, 2.0):
+        chance = {"signal": "random", "operating_point": f"speed_up={speed_up:g}", "measure": "speed_up"}
+        assert only_row(bounds, **chance).value == pytest.approx(speed_up)
+
+
+@pytest.mark.parametrize("signal", ["deebert", "pabee"])
+def test_score_histograms_span_the_scores_as_the_signal_gives_them(evaluation, path, signal):
+    bins = evaluation.histograms
+    bins = bins[(bins.kind == "scores") & (bins.protocol == "in-sample") & (bins.signal == signal)]
+    scores = score(Cache(path), load_registry().make(signal))
+    assert len(bins)
+    for layer, at_layer in bins.groupby("layer"):
+        assert at_layer.low.min() == pytest.approx(scores[layer - 1].min())
+        assert at_layer.high.max() == pytest.approx(scores[layer - 1].max())
+        assert at_layer["count"].sum() == 150

@@ -82,7 +82,7 @@ class Running(Started):
 
     server: FaultServer
 
-    def wait(self, seconds: float = 120) -> int | None:
+    def wait(self, seconds: float = 240) -> int | None:
         """The exit code, negative for a signal; None if it still runs after so many seconds."""
         code: int | None = self.server.ask({"wait": self.pid, "seconds": seconds})
         return code
@@ -94,7 +94,7 @@ class Program(Started):
 
     process: subprocess.Popen[bytes]
 
-    def wait(self, seconds: float = 120) -> int | None:
+    def wait(self, seconds: float = 240) -> int | None:
         """The exit code, negative for a signal; None if it still runs after so many seconds."""
         try:
             return self.process.wait(seconds)

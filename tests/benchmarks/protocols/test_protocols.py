@@ -357,3 +357,16 @@ def test_randomising_on_held_out_samples_takes_the_shares_of_the_training_sample
     share = (means[right - 1] - 5 / 1.5) / (means[right - 1] - means[right])
     before, after = (np.mean(literal_exits(coarse, thresholds[place])) for place in (right - 1, right))
     assert float(value.randomised.mean_exit_layer) == pytest.approx((1 - share) * before + share * after)
+
+
+def test_the_error_of_a_held_out_speed_up_is_the_jackknifes(tmp_path):
+    labels, predictions, scores = random_arrays(3, samples=400, depth=5, configurations=1)
+    calibration = random_arrays(4, samples=250, depth=5, configurations=1)
+    scored = scored_cache(tmp_path / "s", labels, predictions, scores, grid(1), calibration=calibration)
+    merged = merged_of(scored, dataclasses.replace(QUESTIONS, protocols=("held-out",)))
+    value = merged.at(at_speed_up(2))
+    exits = value.exits.astype(float)
+    without = 5 / ((exits.sum() - exits) / (len(exits) - 1))
+    of_scored = np.sqrt((len(exits) - 1) * without.var())
+    # The 250 rows that chose vary as the 400 scored ones do, row by row.
+    assert merged._speed_up_error(value) == pytest.approx(of_scored * np.sqrt(1 + 400 / 250), rel=0.01)

@@ -140,6 +140,9 @@ def test_the_average_is_the_mean_of_each_tasks_own_score_and_of_the_speed_ups():
     assert averaged["accuracy"].value == 70.0
     assert averaged["speed_up"].value == pytest.approx(2.1)
     assert averaged["mean_accuracy_f1"].std_err == pytest.approx((3.0**2 + 3.0**2) ** 0.5 / 2)
+    reach = 1.959964 * averaged["mean_accuracy_f1"].std_err
+    assert averaged["mean_accuracy_f1"].low == pytest.approx(80.0 - reach)
+    assert averaged["mean_accuracy_f1"].high == pytest.approx(80.0 + reach)
     assert "accuracy on 1 tasks, F1 on 1" in averaged["mean_accuracy_f1"].reason
 
 
