@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from exitbench.printable import printable
 
@@ -15,12 +16,17 @@ if TYPE_CHECKING:
 class ProgressBar:
     """A context manager around rich's bar: what is done, a note (the loss, the unit at work), the time left.
 
-    ``visible=False`` is for all processes but the first; ``transient`` takes the bar away at the end.
+    ``visible=False`` is for all processes but the first; ``transient`` takes the bar away at the end. A bar inside
+    another one, or in a worker process, stays silent: a terminal has room for one.
     """
+
+    shown: ClassVar[int] = 0
+    """How many bars of this process are on the screen."""
 
     def __init__(self, title: str, total: int, *, done: int = 0, visible: bool = True, transient: bool = False) -> None:
         self.visible = visible
-        self._bar = self._make_bar(transient) if visible and sys.stderr.isatty() else None
+        alone = ProgressBar.shown == 0 and multiprocessing.parent_process() is None
+        self._bar = self._make_bar(transient) if visible and alone and sys.stderr.isatty() else None
         if self._bar is not None:
             self._task = self._bar.add_task(title, total=total, completed=done, note="")
 
@@ -58,6 +64,7 @@ class ProgressBar:
     def __enter__(self) -> Self:
         if self._bar is not None:
             self._bar.start()
+            ProgressBar.shown += 1
         return self
 
     def __exit__(
@@ -65,3 +72,4 @@ class ProgressBar:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+            ProgressBar.shown -= 1

@@ -9,6 +9,7 @@ from exitbench.exit_rule import Direction, exits
 from exitbench.head_algebra import Head
 from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer, State
+from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Continuous, ExitSignal, Integers, Reference
 from exitbench.signals.contract.stepping import score_layers, take_state, validated_score
@@ -24,6 +25,7 @@ __all__ = [
     "Input",
     "Integers",
     "Layer",
+    "LearnedSignal",
     "Reference",
     "Registry",
     "State",

@@ -36,6 +36,14 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def no_fit_cache() -> Iterator[None]:
+    """Nothing that an earlier test, or the user of this machine, has fitted is taken for this test's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EXITBENCH_FIT_CACHE", "off")
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def noted_workers() -> Iterator[None]:
     """Processes of ``multiprocessing`` raise no audit event, so their start is noted here."""
     start = multiprocessing.process.BaseProcess.start

@@ -115,6 +115,7 @@ def _everywhere_all(curve: Curve) -> RateTally:
     exits = []
     for kind in (~may_exit, may_exit):
         ranked = scores.permitted[kind]
+        ranked = ranked[ranked > -np.inf]  # a layer without a score never says exit
         ranked.sort()
         exits.append(len(ranked) - np.searchsorted(ranked, certainty_thresholds, side=side))
     rights = int(right.sum())

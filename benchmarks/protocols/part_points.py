@@ -170,9 +170,10 @@ def speed_up_within(
 
 
 def threshold_of(point: OperatingPoint, scores: SignalScores) -> float:
-    """A threshold as a number; ``median`` is the lower median of the scores at the first layer that may exit."""
+    """A threshold as a number; ``median`` is the lower median of the scores at the first layer that can exit."""
     if point.value == MEDIAN:
-        first = np.sort(scores.values[scores.first_exit_layer - 1])
+        may_exit = scores.first_exit_layer - 1
+        first = np.sort(scores.values[may_exit + int(np.argmin(scores.silent[may_exit:]))])
         return float(first[(len(first) - 1) // 2])
     return point.number
 

@@ -79,7 +79,8 @@ def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalSco
 def exit_events(scores: SignalScores) -> ExitEvents:
     """The events of one signal, by one sort of the running maximum's records."""
     running, first, depth = scores.running, scores.first_exit_layer, scores.depth
-    record = np.ones(running.shape, dtype=bool)
+    record = np.empty(running.shape, dtype=bool)
+    np.greater(running[:1], -np.inf, out=record[:1])  # nothing exits before the first layer with a score
     np.greater(running[1:], running[:-1], out=record[1:])
     later = np.empty(running.shape, dtype=np.int16)
     after = np.full(scores.samples, depth, dtype=np.int16)

@@ -46,7 +46,7 @@ def quotas_filled(scores: SignalScores, log_ratio: float) -> NDArray[np.int64]:
     left = np.arange(scores.samples)
     for row, until in enumerate(reached):
         quota = int(until) - (scores.samples - len(left))
-        if quota <= 0:
+        if quota <= 0 or scores.silent[scores.first_exit_layer - 1 + row]:  # nothing exits without a score
             continue
         certainty = scores.permitted[row, left]
         rank = len(left) - quota

@@ -88,8 +88,9 @@ class GreedySearch:
     def boundaries(self) -> NDArray[np.bool_]:
         """Whether a cut may stand after so many of a layer's samples, [permitted, samples + 1]: not between equals."""
         falling = np.take_along_axis(self.certainty, self.order, axis=1)
-        ends = np.ones((len(falling), 1), dtype=bool)
-        return np.concatenate([ends, falling[:, 1:] != falling[:, :-1], ends], axis=1)
+        none = np.ones((len(falling), 1), dtype=bool)
+        everyone = falling[:, -1:] > -np.inf  # a layer without a score lets nobody pass
+        return np.concatenate([none, falling[:, 1:] != falling[:, :-1], everyone], axis=1)
 
     def climb(self, exits: NDArray[np.int64]) -> Policy | None:
         """The last policy of the search that begins at some exits; ``None`` where it cannot begin."""

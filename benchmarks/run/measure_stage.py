@@ -21,7 +21,7 @@ from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
 from exitbench.benchmarks.run.figure_rows import FigureData
-from exitbench.benchmarks.run.measured_rows import Measured, measured_rows
+from exitbench.benchmarks.run.measured_rows import Measured, measured_rows, with_reasons
 from exitbench.benchmarks.run.measurements import ComparedEntry, MeasuredSignal, question_of
 from exitbench.benchmarks.run.per_layer_rows import per_layer_rows
 from exitbench.benchmarks.scoring.configuration import Configuration, grid_text
@@ -188,6 +188,13 @@ class _Measuring:
         first_exit = max(self.scored.configurations[numbers[int(number)]].first_exit_layer for number in primary.parts)
         is_probability = self.scored.configurations[numbers[0]].is_probability
         rows = measured_rows(blank, merged, self.samples, self.questions, first_exit, is_probability=is_probability)
+        unscored = {
+            layer: reason
+            for number in set(primary.parts.tolist())
+            for protocol, layer, reason in self.scored.configurations[numbers[int(number)]].unscored
+            if protocol == blank.protocol
+        }
+        rows = with_reasons(rows, unscored)
         if len(numbers) > 1:  # a threshold means something else under every value of a grid
             rows = [measured for measured in rows if measured.row.operating_point.kind != "tau"]
         self.rows += [measured.row for measured in rows]

@@ -5,7 +5,7 @@ A row may come with its resamples, which stage three needs for paired tests: :cl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -99,6 +99,16 @@ def _estimated(measured: Measured, estimate: Estimate) -> Measured:
     reason = joined(estimate.reason if status == estimate.status else "", row.reason)
     row = row._replace(low=estimate.low, high=estimate.high, std_err=estimate.std_err, status=status, reason=reason)
     return Measured(row, measured.resampled)
+
+
+def with_reasons(rows: Sequence[Measured], reasons: Mapping[int, str]) -> list[Measured]:
+    """The rows, those of a layer that has no score with the reason why."""
+    return [
+        replace(measured, row=row._replace(reason=joined(row.reason, reasons[row.layer])))
+        if (row := measured.row).layer in reasons and row.layer is not None
+        else measured
+        for measured in rows
+    ]
 
 
 def ranking_rows(blank: Row, ranking: Ranking, first_exit: int, ties: Ties = "half") -> list[Measured]:

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.protocols.splits import Part, parts_of
 from exitbench.benchmarks.scoring.configuration import Configuration, describe
-from exitbench.benchmarks.scoring.score_cache import fitted, score_each
+from exitbench.benchmarks.scoring.score_cache import fitted, score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.cache import Cache
 from exitbench.errors import InputError, one_line
+from exitbench.progress import ProgressBar
 from exitbench.signals.contract.signal import ExitSignal
 
 INNER_FOLDS = 5
@@ -102,13 +103,35 @@ class _Scoring:
         on scores of samples that were learned from promises what no other sample keeps.
         """
         ids = self.caches["test"].ids[self.order["test"]]
+        parts = {
+            protocol: parts_of(
+                protocol,
+                ids,
+                seed=questions.seed,
+                count=questions.folds,
+                calibration=self.caches["calibration"].rows if protocol == "held-out" else None,
+            )
+            for protocol in questions.protocols
+        }
+        total = sum(map(len, parts.values()))
         try:
-            for protocol in questions.protocols:
-                size = self.caches["calibration"].rows if protocol == "held-out" else None
-                for part in parts_of(protocol, ids, seed=questions.seed, count=questions.folds, calibration=size):
-                    self._score_part(number, signal, part, questions.seed)
+            with ProgressBar(f"fitting {signal.text}", total, transient=True) as bar:
+                for protocol in questions.protocols:
+                    ready = self._leave_out(number, signal, protocol)
+                    for part in parts[protocol]:
+                        self._score_part(number, ready, part, questions.seed)
+                        bar.advance(note=f"{protocol} on {self.caches[part.train_role].name}")
         except InputError as error:  # the other signals go on
             self._fail(number, error)
+
+    def _leave_out(self, number: int, signal: ExitSignal, protocol: str) -> ExitSignal:
+        """The signal without the layers that all calibration samples together cannot teach it: no fold decides that."""
+        role: Role = "calibration" if protocol == "held-out" else "test"
+        ready = without_untaught_layers(signal, self.caches[role], self.order[role])
+        unscored = tuple((protocol, layer, reason) for layer, reason in ready.unscored_layers.items())
+        configuration = self.configurations[number]
+        self.configurations[number] = dataclasses.replace(configuration, unscored=configuration.unscored + unscored)
+        return ready
 
     def _score_part(self, number: int, signal: ExitSignal, part: Part, seed: int) -> None:
         role = part.train_role

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from exitbench.bracketed_text import split_outside
 from exitbench.exit_rule import Direction
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class Configuration:
     ``parameters`` lists every parameter with its value; ``changed`` counts those that are not at their
     defaults. ``is_probability`` says that a score is the probability of a right answer. ``problem`` is
     empty, or why there are no scores; ``left_out`` marks the harmless case of a grid value that could
-    never exit in a network this shallow.
+    never exit in a network this shallow. ``unscored`` lists protocol, layer and reason where the calibration
+    samples could not teach it.
     """
 
     signal: str
@@ -72,6 +74,7 @@ class Configuration:
     is_probability: bool = False
     problem: str = ""
     left_out: bool = False
+    unscored: tuple[tuple[str, int, str], ...] = ()
 
 
 def signal_scores(configuration: Configuration, values: NDArray[np.float64]) -> SignalScores:
@@ -95,7 +98,7 @@ def grid_text(parameters: Iterable[str]) -> str:
     """
     values: dict[str, list[str]] = {}
     for setting in parameters:
-        for part in filter(None, setting.split(",")):
+        for part in filter(None, split_outside(setting, ",")):
             name, value = part.split("=", 1)
             taken = values.setdefault(name, [])
             if value not in taken:

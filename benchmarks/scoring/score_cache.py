@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
+from exitbench.benchmarks.scoring.fit_cache import remembered
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.signals.contract.layer import Input, State
@@ -139,13 +140,20 @@ def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Sco
 def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = None) -> ExitSignal:
     """The signal after learning from the samples at ``rows`` of a cache (default: all of them).
 
-    The signal gets one layer at a time, so memory holds one layer of these samples and not the cache.
+    The signal gets one layer at a time, so memory holds one layer of these samples and not the cache. What was fitted
+    before comes from the fit cache.
     """
-    check_inputs(cache, signal)
     chosen = np.arange(cache.rows) if rows is None else np.asarray(rows)
-    layers = CalibrationLayers(cache, chosen, signal.inputs)
+    ready = without_untaught_layers(signal, cache, chosen)
+    labels = cache.labels[chosen]
+    return remembered(ready, cache, chosen, labels, lambda: fitted_now(ready, cache, chosen, labels))
+
+
+def fitted_now(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp], labels: NDArray[np.int64]) -> ExitSignal:
+    """The same without a look into the fit cache; an InputError names a signal that fails, or writes into a head."""
+    layers = CalibrationLayers(cache, rows, signal.inputs)
     try:
-        ready = signal.fit(layers, torch.from_numpy(cache.labels[chosen]))
+        ready = signal.fit(layers, torch.from_numpy(labels))
     except Exception as error:  # a plug-in may raise anything
         raise named(signal, error) from error
     finally:
@@ -155,6 +163,16 @@ def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = Non
     if written:
         raise InputError(f"signal {signal.text} wrote into {written} in fit, which it may only read")
     return ready
+
+
+def without_untaught_layers(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp]) -> ExitSignal:
+    """The signal without the layers that the samples at ``rows`` cannot teach it, to be fitted on parts of them."""
+    check_inputs(cache, signal)
+    layers = CalibrationLayers(cache, rows, frozenset({"logits"}))
+    try:
+        return signal.leave_out(layers, torch.from_numpy(cache.labels[rows]))
+    except Exception as error:  # a plug-in may raise anything
+        raise named(signal, error) from error
 
 
 def named(signal: ExitSignal, error: Exception) -> InputError:

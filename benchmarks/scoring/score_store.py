@@ -164,8 +164,14 @@ def load_scored_cache(folder: Path) -> ScoredCache:
 
 
 def configurations_of(records: Sequence[Mapping[str, Any]]) -> tuple[Configuration, ...]:
-    """Configurations from their JSON form, where a range of integers is a list."""
+    """Configurations from their JSON form, where tuples are lists."""
     return tuple(
-        Configuration(**{**record, "integers": None if record["integers"] is None else tuple(record["integers"])})
+        Configuration(
+            **{
+                **record,
+                "integers": None if record["integers"] is None else tuple(record["integers"]),
+                "unscored": tuple((protocol, layer, reason) for protocol, layer, reason in record["unscored"]),
+            }
+        )
         for record in records
     )

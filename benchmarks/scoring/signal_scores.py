@@ -30,7 +30,8 @@ class SignalScores:
 
     A sample exits at the first layer from ``first_exit_layer`` on whose score is in ``direction`` to the
     threshold, else at the last layer. Layers before ``first_scored_layer`` have no score (NaN is expected
-    there). ``integers`` lists the only thresholds of a signal that counts; ``None`` means any real number.
+    there), nor has a later layer whose scores are all NaN: nothing exits there. ``integers`` lists the only
+    thresholds of a signal that counts; ``None`` means any real number.
     """
 
     values: NDArray[np.float64]
@@ -60,6 +61,8 @@ class SignalScores:
             raise InputError(f"signal {self.signal!r}: no integer threshold is possible with {self.depth} layers")
         finite = np.isfinite(values[self.first_scored_layer - 1 :])
         if not finite.all():
+            finite |= self.silent[self.first_scored_layer - 1 :, None]
+        if not finite.all():
             layer, row = np.argwhere(~finite)[0]
             score = values[self.first_scored_layer - 1 + layer, row]
             raise InputError(
@@ -86,6 +89,13 @@ class SignalScores:
         return 1 if self.direction in (">", ">=") else -1
 
     @cached_property
+    def silent(self) -> NDArray[np.bool_]:
+        """Which layers have no score at all, [layers - 1]."""
+        silent = np.isnan(self.values[:, 0])
+        silent[silent] = np.isnan(self.values[silent]).all(axis=1)
+        return silent
+
+    @cached_property
     def certainty(self) -> NDArray[np.float64]:
         """The scores, negated where less is surer, [layers - 1, samples]; NaN where there is no score."""
         certainty = self.values if self.sign == 1 else -self.values
@@ -96,8 +106,13 @@ class SignalScores:
 
     @cached_property
     def permitted(self) -> NDArray[np.float64]:
-        """Certainty at the layers that may exit, [layers - first_exit_layer, samples]; possibly no layer."""
-        return self.certainty[self.first_exit_layer - 1 :]
+        """Certainty at the layers that may exit, [layers - first_exit_layer, samples]; possibly no layer.
+
+        At a layer without a score it is minus infinity, which passes no threshold.
+        """
+        certainty = self.certainty[self.first_exit_layer - 1 :]
+        silent = self.silent[self.first_exit_layer - 1 :]
+        return np.where(silent[:, None], -np.inf, certainty) if silent.any() else certainty
 
     @cached_property
     def running(self) -> NDArray[np.float64]:
@@ -116,6 +131,7 @@ class SignalScores:
         certainty_threshold = self.sign * threshold
         permitted = exits[self.first_exit_layer - 1 :]
         (np.greater if self.strict else np.greater_equal)(self.permitted, certainty_threshold, out=permitted)
+        permitted[self.silent[self.first_exit_layer - 1 :]] = False
         return exits
 
     def take(self, rows: Rows) -> SignalScores:

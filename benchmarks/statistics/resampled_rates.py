@@ -45,6 +45,7 @@ def weighted_rates(
     cell = (
         np.searchsorted(uncertainty_thresholds, -certainty.ravel(), side=side).reshape(certainty.shape).astype(np.int32)
     )
+    cell[certainty == -np.inf] = len(uncertainty_thresholds)  # a layer without a score never says exit
     always = cell == 0
     exits = np.zeros((2, outcomes.depth - 1, drawn.resamples))
     exits[:, first:] = drawn.times(np.stack([always & ~right, always & right]).astype(np.float32))

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from exitbench.bracketed_text import split_outside
+
 
 @dataclass(frozen=True)
 class RunEntry:
@@ -27,15 +29,15 @@ class RunEntry:
         >>> RunEntry("cap", "alpha=0.1|1,center=false", "CAP", "cap").values
         ['alpha=0.1,center=false', 'alpha=1,center=false']
         """
-        parts = [part.partition("=") for part in self.parameters.split(",")] if self.parameters else []
-        choices = [[f"{name}{sign}{value}" for value in values.split("|")] for name, sign, values in parts]
+        parts = [part.partition("=") for part in split_outside(self.parameters, ",")] if self.parameters else []
+        choices = [[f"{name}{sign}{value}" for value in split_outside(values, "|")] for name, sign, values in parts]
         return [",".join(combination) for combination in itertools.product(*choices)]
 
     @property
     def varied(self) -> list[str]:
         """The names of the parameters that have more than one value."""
-        pairs = (part.partition("=") for part in self.parameters.split(",") if part)
-        return [name for name, _, values in pairs if "|" in values]
+        pairs = (part.partition("=") for part in split_outside(self.parameters, ",") if part)
+        return [name for name, _, values in pairs if len(split_outside(values, "|")) > 1]
 
     @property
     def settings(self) -> dict[str, str]:
@@ -44,7 +46,7 @@ class RunEntry:
         >>> RunEntry("cap", "alpha=0.1|1,center=false", "CAP", "cap").settings
         {'alpha': '0.1|1', 'center': 'false'}
         """
-        return dict(part.split("=", 1) for part in self.parameters.split(",") if part)
+        return dict(part.split("=", 1) for part in split_outside(self.parameters, ",") if part)
 
     def varied_text(self, parameters: str) -> str:
         """One value of the grid without the parameters that do not vary.
@@ -52,7 +54,7 @@ class RunEntry:
         >>> RunEntry("cap", "alpha=0.1|1,center=false", "CAP", "").varied_text("alpha=1,center=false")
         'alpha=1'
         """
-        return ", ".join(part for part in parameters.split(",") if part.partition("=")[0] in self.varied)
+        return ", ".join(part for part in split_outside(parameters, ",") if part.partition("=")[0] in self.varied)
 
 
 def told_apart(entry: RunEntry, namesakes: Sequence[RunEntry]) -> str:

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from exitbench.bracketed_text import is_balanced
 from exitbench.errors import InputError, did_you_mean
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 WORD = re.compile(r"[A-Za-z0-9_.+:-]+")
+SIGNAL_TEXT = re.compile(r"[a-z][a-z0-9-]*(\[[A-Za-z0-9_.+:,=|\[\]-]*\])?")
 INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 TYPES: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
@@ -37,6 +39,7 @@ class Parameter:
     at_least: float | None
     above: float | None
     help: str
+    signal: bool = False
 
     @property
     def allowed(self) -> str:
@@ -45,6 +48,8 @@ class Parameter:
         >>> Parameter("patience", int, 2, (), (), 1, None, "").allowed
         'a whole number, at least 1'
         """
+        if self.signal:
+            return "the text of a signal, such as cap[alpha=0.1]"
         if self.choices:
             return " or ".join(value_text(choice) for choice in self.choices)
         bound = f", at least {self.at_least:g}" if self.at_least is not None else ""
@@ -74,7 +79,8 @@ class Parameter:
     def _typed(self, value: Any) -> Any:
         """``value`` converted where that loses nothing, ``None`` where it is of another type."""
         if self.type is str:
-            return value if isinstance(value, str) and WORD.fullmatch(value) else None
+            word = SIGNAL_TEXT if self.signal else WORD
+            return value if isinstance(value, str) and word.fullmatch(value) and is_balanced(value) else None
         if self.type is bool or isinstance(value, bool):
             return value if self.type is bool and isinstance(value, bool) else None
         if self.type is int:
@@ -114,6 +120,7 @@ def _read_parameters(signal: type[Any]) -> tuple[Parameter, ...]:
             at_least=field.metadata.get("at_least"),
             above=field.metadata.get("above"),
             help=field.metadata.get("help", ""),
+            signal=field.metadata.get("signal", False),
         )
         for field in dataclasses.fields(signal)
         if not field.metadata.get("learned")
@@ -160,11 +167,13 @@ def parameter(
     at_least: float | None = None,
     above: float | None = None,
     help: str = "",  # noqa: A002
+    signal: bool = False,
 ) -> Any:
     """A parameter of a signal: its default, the published grid, the values allowed, one line of help.
 
     The field's annotation (``int``, ``float``, ``bool`` or ``str``) is its type. ``choices`` lists the only
-    values allowed; ``at_least`` and ``above`` bound a number from below, the second one strictly.
+    values allowed; ``at_least`` and ``above`` bound a number from below, the second one strictly. ``signal`` says that
+    the value is the text of another signal.
     """
     return field(
         default=default,
@@ -174,6 +183,7 @@ def parameter(
             "at_least": at_least,
             "above": above,
             "help": help,
+            "signal": signal,
         },
     )
 

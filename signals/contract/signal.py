@@ -23,6 +23,8 @@ from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.parameters import learned_fields, parameters, parameters_text, signal_text
 
+NO_LAYERS: Mapping[int, str] = {}
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -129,6 +131,11 @@ class ExitSignal:
         return 1
 
     @property
+    def unscored_layers(self) -> Mapping[int, str]:
+        """Layers that have no score and no exit although their neighbours may, each with the reason; usually none."""
+        return NO_LAYERS
+
+    @property
     def needs_fit(self) -> bool:
         """Whether :meth:`fit` must be called before the first step."""
         return False
@@ -143,6 +150,13 @@ class ExitSignal:
 
     def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         """A signal that has learned from all layers of some labelled samples; by default, itself."""
+        return self
+
+    def leave_out(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
+        """The signal without the layers that all of these samples together cannot teach it; by default, itself.
+
+        It is asked once, before any fit on a part of the samples, so that every fold leaves out the same layers.
+        """
         return self
 
     def to_json(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from types import CodeType, ModuleType
 from exitbench.errors import InputError
 from exitbench.signals.contract.declaration import validate
 from exitbench.signals.contract.signal import ExitSignal
+from exitbench.signals.registry import text_form
 from exitbench.signals.registry.registry import Broken, Registry
 
 GROUP = "exitbench.signals"
@@ -55,6 +56,15 @@ def load_registry(directories: Sequence[Path | str] = ()) -> Registry:
     if not registry.broken:
         _loaded[resolved] = fingerprint, registry
     return registry
+
+
+def known_signal(written: str) -> ExitSignal:
+    """The signal that a text inside another signal's stands for: of this package, or of any registry loaded so far."""
+    name = text_form.parse(written)[0]
+    for _, registry in _loaded.values():
+        if name in registry.signals:
+            return registry.make(written)
+    return load_registry().make(written)
 
 
 def _file_state(file: Path) -> tuple[Path, int, int]:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from exitbench.errors import InputError, did_you_mean
 from exitbench.signals.contract.declaration import validate
+from exitbench.signals.contract.parameters import parameters
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.registry import text_form
 
@@ -57,7 +58,12 @@ class Registry:
     def expand(self, written: str) -> list[ExitSignal]:
         """One signal for each point of a grid such as ``cap[alpha=0.1|1]``, in the order written."""
         name, values = text_form.parse(written)
-        return list(text_form.expand(self.get(name), values))
+        signal = self.get(name)
+        for parameter in parameters(signal):
+            if parameter.signal and parameter.name in values:
+                inner = (self.expand(value) for value in values[parameter.name])
+                values[parameter.name] = [setting.text for settings in inner for setting in settings]
+        return list(text_form.expand(signal, values))
 
     def make(self, written: str) -> ExitSignal:
         """The one signal that a text such as ``cap[alpha=0.1]`` stands for."""

@@ -1,5 +1,7 @@
 """The one text form of a signal, read and expanded.
 
+A value may be the text of another signal, brackets and all: ``calibrated[of=cap[alpha=0.1]]``.
+
 ``cap`` is a signal at its defaults, ``cap[alpha=0.1]`` sets a parameter, ``f-pabee[divergence=kl,patience=2]``
 sets two, and ``cap[alpha=0.01|0.1|1|10]`` is a grid: one signal for each combination. The same text serves
 the command line, suites and result tables, and goes both ways: ``make(text).text == text`` for a text in
@@ -13,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from exitbench.bracketed_text import is_balanced, split_outside
 from exitbench.errors import InputError, did_you_mean
 from exitbench.signals.contract.parameters import parameters
 
@@ -35,20 +38,26 @@ def parse(written: str) -> tuple[str, dict[str, list[str]]]:
     """
     name, bracket, rest = written.strip().partition("[")
     name = name.strip()
-    if not NO_BRACKETS.fullmatch(name) or (bracket and not rest.endswith("]")) or "[" in rest or "]" in rest[:-1]:
+    if not NO_BRACKETS.fullmatch(name) or (bracket and not rest.endswith("]")) or not is_balanced(f"[{rest[:-1]}]"):
         raise InputError(f"cannot read the signal {written!r}: {SHAPE}")
     if not bracket:
         return name, {}
     values_by_parameter: dict[str, list[str]] = {}
-    for part in rest[:-1].split(","):
+    for part in split_outside(rest[:-1], ","):
         key, equals, values = (piece.strip() for piece in part.partition("="))
-        listed = [value.strip() for value in values.split("|")]
-        if not equals or not key or not all(listed) or "=" in values:
+        listed = [value.strip() for value in split_outside(values, "|")]
+        if not equals or not key or not all(map(is_value, listed)):
             raise InputError(f"cannot read {part.strip()!r} in the signal {written!r}: {SHAPE}")
         if key in values_by_parameter:
             raise InputError(f"the signal {written!r} sets {key} twice; write a grid as {key}=A|B")
         values_by_parameter[key] = listed
     return name, values_by_parameter
+
+
+def is_value(written: str) -> bool:
+    """Whether this can be a value: a word, or a word with brackets behind it, which then must end it."""
+    word, bracket, _ = written.partition("[")
+    return NO_BRACKETS.fullmatch(word) is not None and (not bracket or written.endswith("]"))
 
 
 def expand(signal: type[S], values_by_parameter: Mapping[str, Iterable[str]]) -> list[S]:

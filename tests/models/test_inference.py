@@ -21,7 +21,7 @@ from exitbench.models.collecting import collect
 from exitbench.models.inference import unreachable_threshold
 from exitbench.models.network.families import FAMILIES
 from exitbench.models.network.same_model import require_same_model
-from exitbench.signals import ExitSignal, Integers, Layer, Reference, State, load_registry
+from exitbench.signals import ExitSignal, Integers, Layer, LearnedSignal, Reference, State, load_registry
 from tests.support.tiny_models import WORDS, save_backbone
 
 REGISTRY = load_registry()
@@ -51,6 +51,13 @@ SIGNALS = [
     "gen",
     "beem",
     "beem[weights=accuracy]",
+    "calibrated[of=deebert]",
+    "calibrated[of=f-pabee[patience=1],method=isotonic]",
+    "calibrated[of=meta]",
+    "meta",
+    "meta[target=final]",
+    "jei-gate[tradeoff=0.15]",
+    "eenet",
 ]
 ROWS = 24
 
@@ -136,6 +143,8 @@ def literal_exits(scores: NDArray[np.float64], signal: ExitSignal, threshold: fl
 
 def ready(text: str, cache: Cache) -> ExitSignal:
     signal = REGISTRY.make(text)
+    if isinstance(signal, LearnedSignal):
+        signal = dataclasses.replace(signal, untaught=())  # so few samples would leave every layer out
     return fitted(signal, cache) if signal.needs_fit else signal
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def command(
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
+    no_fit_cache: FitCacheOption = False,
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -60,6 +62,7 @@ def command(
 
     `exitbench check my-suite.toml --signals-dir my-signals --update`
     """
+    fit_cache(off=no_fit_cache)
     from exitbench.worker_processes import one_thread_per_process
     from exitbench.workers import Workers
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.ctrl_c import stopping
+from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.standard_streams import output_lost
 from exitbench.cli.terminal import echo
 from exitbench.printable import printable
@@ -72,6 +73,7 @@ def command(
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
+    no_fit_cache: FitCacheOption = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Classify texts, exiting the network at the layer where the signal is sure enough.
@@ -87,6 +89,7 @@ def command(
 
     `tail -f log.txt | exitbench infer --model models/bert-sst2 --signal deebert --threshold 0.3 --batch-size 1 -`
     """
+    fit_cache(off=no_fit_cache)
     import exitbench.models  # noqa: F401 - refused without the models extra, before anything else
     from exitbench.errors import InputError
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.ctrl_c import stopping
+from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.terminal import echo, terminal_console
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def command(
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
+    no_fit_cache: FitCacheOption = False,
     protocol: Annotated[
         list[str] | None, typer.Option(help="Instead of the suite's protocols; may be repeated.", show_default=False)
     ] = None,
@@ -67,6 +69,7 @@ def command(
 
     `exitbench run my-suite.toml --jobs 4`
     """
+    fit_cache(off=no_fit_cache)
     from exitbench.worker_processes import one_thread_per_process
     from exitbench.workers import Workers
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def command(
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
+    no_fit_cache: FitCacheOption = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write the score of every sample at every internal layer.
@@ -37,6 +39,7 @@ def command(
 
     `exitbench score dev --signal 'right-tool[temperature=fitted]' --fit-on train --out scores.npz`
     """
+    fit_cache(off=no_fit_cache)
     from exitbench.errors import InputError
 
     writers = {".parquet": _write_parquet, ".npz": _write_npz}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.terminal import echo, echo_json
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def command(
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
+    no_fit_cache: FitCacheOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> None:
     """Find the threshold for a wanted speed-up or a largest loss, and what it will cost.
@@ -44,6 +46,7 @@ def command(
 
     `exitbench threshold my-cache --signal 'cap[alpha=0.01|0.1|1|10]' --max-loss 0.5 --json`
     """
+    fit_cache(off=no_fit_cache)
     from exitbench.benchmarks.thresholds.recommend import asked_point, recommend
     from exitbench.cli.signals_option import load
     from exitbench.cli.unchanged_cache import unchanged_cache

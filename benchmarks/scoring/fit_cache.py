@@ -1,0 +1,191 @@
+"""What signals have learned, kept in the user's cache folder, so that a second run does not fit again.
+
+An entry is found by content: the sources of the signals, the signal with its parameters, the data it learns from (the
+hashes of the cache's manifest, the rows, their labels) and the versions of the libraries. Entries are JSON with a
+checksum; one that is damaged is fitted again. The folder is kept below :data:`LARGEST`, the entry not used for
+longest going first. The variable :data:`VARIABLE` names another folder, or turns the cache off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.atomic_files import make_directory, write_text
+from exitbench.cache import Cache
+from exitbench.errors import InputError
+from exitbench.signals.contract.signal import ExitSignal
+from exitbench.signals.registry.discovery import PACKAGE
+
+VARIABLE = "EXITBENCH_FIT_CACHE"
+OFF = "off"
+LARGEST = 10**9
+"""The most bytes that the folder holds."""
+LIBRARIES = ("exitbench", "torch", "numpy", "scipy", "scikit-learn")
+
+
+def fit_cache_folder() -> Path | None:
+    """Where entries lie, by the platform's convention; ``None`` where the cache is turned off."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return None if named == OFF else Path(named)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "exitbench" / "fits"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "exitbench" / "fits"
+    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
+        return Path(local) / "exitbench" / "Cache" / "fits"
+    return Path.home() / ".cache" / "exitbench" / "fits"
+
+
+def turn_off_fit_cache() -> None:
+    """For this process and those it starts."""
+    os.environ[VARIABLE] = OFF
+
+
+def remembered(
+    signal: ExitSignal,
+    cache: Cache,
+    rows: NDArray[np.intp],
+    labels: NDArray[np.int64],
+    fit: Callable[[], ExitSignal],
+) -> ExitSignal:
+    """What ``fit`` returns, from the folder where it was fitted before; it is kept there otherwise.
+
+    A folder that cannot be written stops nothing. A class made inside a function is not kept: what it does may
+    depend on more than its source.
+    """
+    folder = fit_cache_folder()
+    if folder is None or "<locals>" in type(signal).__qualname__:
+        return fit()
+    key = fit_key(signal, cache, rows, labels)
+    if key is None:
+        return fit()
+    path = folder / f"{key}.json"
+    stored = read_entry(path, key, signal)
+    if stored is not None:
+        return stored
+    ready = fit()
+    write_entry(path, key, ready)
+    return ready
+
+
+def fit_key(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp], labels: NDArray[np.int64]) -> str | None:
+    """The name of the entry: a digest of everything that the fit depends on; ``None`` where a source is not there."""
+    kind = type(signal)
+    try:
+        sources = source_digest(Path(inspect.getfile(kind)), kind.__qualname__)
+    except (OSError, TypeError):  # typed into a session, or gone
+        return None
+    manifest = cache.manifest
+    features = "features" in signal.inputs or ("offset_norm" in signal.inputs and not cache.stores_offset_norms)
+    described = {
+        "sources": sources,
+        "signal": signal.to_json(),
+        "inputs": sorted(signal.inputs),
+        "heads": manifest.heads.sha256 if manifest.heads is not None else None,
+        "shards": [
+            [entry.sha256, entry.features.sha256 if features and entry.features is not None else None]
+            for entry in manifest.shards
+        ],
+        "shape": [manifest.model.layers, manifest.model.pooler, list(manifest.task.classes)],
+        "rows": digest_of(np.ascontiguousarray(rows, dtype=np.int64)),
+        "labels": digest_of(np.ascontiguousarray(labels, dtype=np.int64)),
+        "versions": versions(),
+    }
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def digest_of(numbers: NDArray[np.int64]) -> str:
+    """The sha256 of an array's bytes."""
+    return hashlib.sha256(numbers.tobytes()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """The versions of what a fit is computed with."""
+    known = {}
+    for name in LIBRARIES:
+        try:
+            known[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            known[name] = ""
+    return known
+
+
+@lru_cache(maxsize=64)
+def source_digest(file: Path, name: str) -> str:
+    """A digest of a class's name and of the sources of all signals; for a class from elsewhere, of its folder too."""
+    own = file.resolve()
+    files = sorted(PACKAGE.rglob("*.py"))
+    if PACKAGE.resolve() not in own.parents:
+        files += sorted({own, *own.parent.glob("*.py")})
+    digest = hashlib.sha256(name.encode())
+    for source in files:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()
+
+
+def read_entry(path: Path, key: str, signal: ExitSignal) -> ExitSignal | None:
+    """The fitted signal of an entry, which counts as used now; ``None`` where there is none that can be believed."""
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        if entry["key"] != key or entry["sha256"] != checksum(entry["signal"]):
+            return None
+        ready = type(signal).from_json(entry["signal"])
+        if ready.needs_fit:
+            return None
+        os.utime(path)
+    except (OSError, ValueError, KeyError, TypeError, InputError):
+        return None
+    return ready
+
+
+def checksum(stored: Any) -> str:
+    """The sha256 of a stored signal in one way of writing it."""
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
+
+
+def write_entry(path: Path, key: str, ready: ExitSignal) -> None:
+    """Keep a fitted signal, and take away what was not used for longest where the folder grows too large."""
+    try:
+        stored = ready.to_json()
+        make_directory(path.parent)
+        write_text(path, json.dumps({"key": key, "sha256": checksum(stored), "signal": stored}))
+        remove_oldest(path.parent, LARGEST)
+    except (OSError, InputError):
+        return
+
+
+def remove_oldest(folder: Path, largest: int) -> None:
+    """Remove entries, the one not used for longest first, until the folder holds at most ``largest`` bytes."""
+    entries = sorted(_states(sorted(folder.glob("*.json"))))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in entries:
+        if total <= largest:
+            return
+        path.unlink(missing_ok=True)
+        total -= size
+
+
+def _states(paths: Sequence[Path]) -> list[tuple[int, int, Path]]:
+    """When each file was last used, its size and its path; a file that another process removed is passed over."""
+    states = []
+    for path in paths:
+        try:
+            state = path.stat()
+        except OSError:
+            continue
+        states.append((state.st_mtime_ns, state.st_size, path))
+    return states

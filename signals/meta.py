@@ -1,0 +1,154 @@
+"""Meta: a classifier on what this and the earlier layers said about the current answer (CATs, CALM).
+
+.. math:: s_m = \\sigma(w_m \\cdot z_m + c_m), \\qquad \\text{exit when } s_m \\ge \\tau
+
+z holds, for the current prediction ``y = y_m``: which class it is (one column per class), its log-probability at this
+layer and at each layer before, ``ln p_j(y), j = 1..m``, and the margin of the logits. So an answer that earlier layers
+shared is told from one that just appeared. ``features=true`` adds the head's input in its 32 directions of largest
+variance, once for each predicted class: a function linear in the feature alone cannot say "far from the boundary on
+either side".
+
+Every layer has a logistic regression of its own (standardised columns, penalty 0.01 on the mean loss: convex, one
+answer), so the score is an estimate of the probability that the answer is right, and one threshold means the same at
+every layer.
+
+Reference: Schuster, Fisch, Jaakkola, Barzilay, *Consistent Accelerated Inference via Confident Adaptive Transformers*,
+EMNLP 2021; Schuster et al., *Confident Adaptive Language Modeling*, NeurIPS 2022.
+
+Where published code differs: CATs feed probabilities, leave out the first exit, and put a 32-wide tanh layer, trained
+by mini-batches, over them and over a 32-wide learned map of the hidden state; CALM has one linear layer on the hidden
+state, shared by all layers. Both learn agreement with the last layer (``target=final`` here) and weigh the two classes
+equally, which moves thresholds and not rankings; here every sample counts once.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from exitbench.errors import InputError
+from exitbench.exit_rule import Direction
+from exitbench.signals.contract.layer import Input, Layer, State
+from exitbench.signals.contract.learned_signal import LearnedSignal
+from exitbench.signals.contract.logistic import Array, Weights, logistic_weights, probability
+from exitbench.signals.contract.parameters import learned, parameter
+from exitbench.signals.contract.signal import Reference
+from exitbench.signals.margin import logit_margin
+
+PENALTY = 0.01
+DIRECTIONS = 32
+LEAST_LOG = -30.0
+"""Log-probabilities are cut here: below it a class is out of the question, however far."""
+
+
+@dataclass(frozen=True)
+class Meta(LearnedSignal):
+    """The probability of a right answer, given what the layers so far said about it."""
+
+    name: ClassVar[str] = "meta"
+    title: ClassVar[str] = "Meta (CATs)"
+    reference: ClassVar[Reference] = Reference(
+        "Consistent Accelerated Inference via Confident Adaptive Transformers", 2021, "https://arxiv.org/abs/2104.08803"
+    )
+    exits_when: ClassVar[Direction] = ">="
+    probability_of: ClassVar[str] = "right"
+    shift_invariant = True
+
+    features: bool = parameter(False, help="read the feature as well")
+    weights: tuple[Weights, ...] | None = learned()
+    class_vectors: tuple[tuple[Weights, ...], ...] | None = learned()
+
+    @property
+    def inputs(self) -> frozenset[Input]:  # type: ignore[override]
+        return frozenset({"logits", "features"} if self.features else {"logits"})
+
+    @property
+    def needs_fit(self) -> bool:
+        return self.weights is None
+
+    def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
+        every_weights, every_vectors = [], []
+        history: Tensor | None = None
+        for layer in calibration[:-1]:
+            columns, history = told(layer, history)
+            right = (layer.prediction == labels).cpu().numpy()
+            if not self.features:
+                every_weights.append(logistic_weights(columns.cpu().numpy(), right, penalty=PENALTY))
+                continue
+            values = feature_of(self.text, layer).cpu().numpy()
+            mean, basis = principal_directions(values)
+            seen = by_class((values - mean) @ basis, layer.prediction.cpu().numpy(), layer.classes)
+            both = logistic_weights(np.concatenate([columns.cpu().numpy(), seen], axis=1), right, penalty=PENALTY)
+            kept = columns.shape[1]
+            every_weights.append((*both[:kept], both[-1]))
+            # w . B^T (x - mean) is one vector and one number per class, which is all that a score needs.
+            vectors = np.array(both[kept:-1]).reshape(layer.classes, -1) @ basis.T
+            every_vectors.append(tuple((*map(float, vector), float(-vector @ mean)) for vector in vectors))
+        return dataclasses.replace(
+            self, weights=tuple(every_weights), class_vectors=tuple(every_vectors) if self.features else None
+        )
+
+    def step(self, layer: Layer, state: State) -> tuple[Tensor, State]:
+        self.require_layer(layer, self.weights)
+        assert self.weights is not None
+        columns, history = told(layer, state)
+        weights = self.weights[layer.index - 1]
+        if self.class_vectors is not None:
+            vectors = torch.tensor(self.class_vectors[layer.index - 1], dtype=torch.float64, device=columns.device)
+            chosen = vectors[layer.prediction]
+            seen = (feature_of(self.text, layer) * chosen[:, :-1]).sum(dim=1) + chosen[:, -1]
+            columns, weights = torch.cat([columns, seen[:, None]], dim=1), (*weights[:-1], 1.0, weights[-1])
+        return probability(columns, weights), history
+
+
+def told(layer: Layer, history: Tensor | None) -> tuple[Tensor, Tensor]:
+    """What the layers so far say about the current answer, [samples, columns], and the history to remember.
+
+    ``history`` [samples, layers before, classes] are the log-probabilities of the layers before.
+    """
+    logs = layer.log_probabilities.clamp(min=LEAST_LOG)[:, None]
+    history = logs if history is None else torch.cat([history, logs], dim=1)
+    answer = layer.prediction
+    of_answer = history.gather(2, answer[:, None, None].expand(-1, history.shape[1], 1))[:, :, 0]
+    which = torch.nn.functional.one_hot(answer, layer.classes).double()
+    return torch.cat([which, of_answer, logit_margin(layer)[:, None]], dim=1), history
+
+
+def feature_of(signal: str, layer: Layer) -> Tensor:
+    """The layer's features in float64, [samples, width]."""
+    if layer.features is None:
+        raise InputError(f"layer {layer.index}: signal {signal} needs features, and this input has none")
+    return layer.features.double()
+
+
+def principal_directions(values: Array) -> tuple[Array, Array]:
+    """The mean [width] and the directions of largest variance [width, at most 32] of some rows, scaled to variance 1.
+
+    A direction's sign is that of its largest entry, so that it does not depend on the library's choice.
+    """
+    from scipy.linalg import eigh
+
+    mean = values.mean(axis=0)
+    centred = values - mean
+    few = len(values) < values.shape[1]  # the smaller of the two matrices of products has the same spectrum
+    products = centred @ centred.T if few else centred.T @ centred
+    size = len(products)
+    spectrum, vectors = eigh(products, subset_by_index=(max(size - DIRECTIONS, 0), size - 1))
+    kept = spectrum > 1e-10 * max(float(spectrum[-1]), 1e-300)
+    spectrum, vectors = spectrum[kept], vectors[:, kept]
+    if few:
+        vectors = centred.T @ vectors / np.sqrt(spectrum)
+    variances = spectrum / len(values)
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+    return mean, vectors * signs / np.sqrt(variances)
+
+
+def by_class(columns: Array, answers: np.ndarray, classes: int) -> Array:
+    """The columns [samples, k] once for each class, 0 where another class was predicted: [samples, classes * k]."""
+    spread = np.zeros((len(columns), classes, columns.shape[1]))
+    spread[np.arange(len(columns)), answers] = columns
+    return spread.reshape(len(columns), -1)

@@ -1,0 +1,188 @@
+"""The fit cache: a second run does not fit again, anything that could change a fit does, and no damage is believed."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from exitbench.benchmarks.run.score_stage import score_signals
+from exitbench.benchmarks.scoring import fit_cache
+from exitbench.benchmarks.scoring.fit_cache import fit_cache_folder, fit_key, remove_oldest
+from exitbench.benchmarks.scoring.score_cache import fitted, score
+from exitbench.benchmarks.suites.questions import Questions
+from exitbench.cache import Cache, synthetic_cache
+from exitbench.signals import ExitSignal, load_registry
+from exitbench.signals.meta import Meta
+
+REGISTRY = load_registry()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
+    return Cache(synthetic_cache(tmp_path_factory.mktemp("caches") / "small", rows=200, layers=5, classes=3, width=8))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fit cache of the test's own."""
+    monkeypatch.setenv(fit_cache.VARIABLE, str(tmp_path / "fits"))
+    return tmp_path / "fits"
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The signals that were really fitted."""
+    texts: list[str] = []
+    real = Meta.learn
+
+    def counting(self, calibration, labels):
+        texts.append(self.text)
+        return real(self, calibration, labels)
+
+    monkeypatch.setattr(Meta, "learn", counting)
+    return texts
+
+
+def test_a_second_run_does_not_fit_again_and_gives_the_same_bits(cache: Cache, folder: Path, fits: list[str]) -> None:
+    questions = Questions(protocols=("in-sample", "cross-fit"), resamples=2)
+    first = score_signals(cache, [Meta()], questions)
+    assert len(fits) == 5 + 5 * 6
+    assert len(list(folder.glob("*.json"))) == len(fits)
+    fits.clear()
+    second = score_signals(cache, [Meta()], questions)
+    assert fits == []
+    for variant in ("in-sample", "fold-0", "fold-4"):
+        np.testing.assert_array_equal(first.scores(0, variant).values, second.scores(0, variant).values)
+
+
+def test_a_damaged_entry_is_fitted_again_and_mended(cache: Cache, folder: Path, fits: list[str]) -> None:
+    expected = fitted(Meta(), cache)
+    (entry,) = folder.glob("*.json")
+    whole = entry.read_text()
+    changed = json.loads(whole)
+    changed["signal"]["learned"]["weights"][0][0] += 1e-3
+    other = {**json.loads(whole), "key": "0" * 64}
+    for damage in ("", whole[:-100], "[]", json.dumps(changed), json.dumps(other), "\x00" * 50, "{}"):
+        entry.write_text(damage)
+        fits.clear()
+        assert fitted(Meta(), cache) == expected
+        assert fits == ["meta"], f"believed {damage[:40]!r}"
+        assert entry.read_text() == whole
+
+
+def keys(signal: ExitSignal, cache: Cache, rows: np.ndarray, labels: np.ndarray) -> str:
+    key = fit_key(signal, cache, rows, labels)
+    assert key is not None
+    return key
+
+
+def test_whatever_a_fit_depends_on_makes_another_entry(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = np.arange(cache.rows)
+    labels = cache.labels
+    other_cache = Cache(synthetic_cache(tmp_path / "other", rows=200, layers=5, classes=3, width=8, seed=1))
+    flipped = labels.copy()
+    flipped[0] = (flipped[0] + 1) % 3
+    different = [
+        keys(Meta(), cache, rows, labels),
+        keys(Meta(target="final"), cache, rows, labels),
+        keys(Meta(features=True), cache, rows, labels),
+        keys(dataclasses.replace(Meta(), untaught=((1, 3, 200),)), cache, rows, labels),
+        keys(REGISTRY.make("eenet"), cache, rows, labels),
+        keys(REGISTRY.make("calibrated[of=cap]"), cache, rows, labels),
+        keys(REGISTRY.make("calibrated[of=e-lang]"), cache, rows, labels),
+        keys(Meta(), cache, rows[1:], labels[1:]),
+        keys(Meta(), cache, rows, flipped),
+        keys(Meta(), other_cache, rows, labels),
+    ]
+    assert len(set(different)) == len(different)
+    assert keys(Meta(), cache, rows, labels) == different[0]
+    monkeypatch.setattr(fit_cache, "versions", lambda: {"torch": "another"})
+    assert keys(Meta(), cache, rows, labels) != different[0]
+
+
+def test_an_edited_signal_of_ones_own_is_fitted_again(tmp_path: Path, cache: Cache, folder: Path) -> None:
+    source = Path(__file__).parents[3] / "signals" / "beem.py"
+    text = source.read_text().replace('"beem"', '"my-beem"')
+    for number, edited in enumerate((text, text + "\n# edited\n"), start=1):
+        mine = tmp_path / f"mine-{number}"
+        mine.mkdir()
+        (mine / "my_beem.py").write_text(edited)
+        fitted(load_registry([mine]).make("my-beem[weights=accuracy]"), cache)
+        assert len(list(folder.glob("*.json"))) == number
+
+
+def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
+    for number in range(6):
+        (tmp_path / f"{number}.json").write_text("x" * 100)
+        os.utime(tmp_path / f"{number}.json", (1000 + number, 1000 + number))
+    os.utime(tmp_path / "0.json", (2000, 2000))
+    remove_oldest(tmp_path, 350)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.json", "4.json", "5.json"]
+
+
+def test_a_used_entry_counts_as_new(cache: Cache, folder: Path) -> None:
+    fitted(Meta(), cache)
+    (entry,) = folder.glob("*.json")
+    os.utime(entry, (1000, 1000))
+    fitted(Meta(), cache)
+    assert entry.stat().st_mtime > 1_000_000
+
+
+def test_the_folder_stays_below_its_limit(cache: Cache, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_cache, "LARGEST", 5000)
+    for start in range(4):
+        fitted(Meta(), cache, np.arange(start, cache.rows))
+    sizes = [path.stat().st_size for path in folder.glob("*.json")]
+    assert sizes and sum(sizes) <= 5000
+
+
+def test_turned_off_nothing_is_written_and_every_fit_is_real(
+    cache: Cache, folder: Path, fits: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(fit_cache.VARIABLE, fit_cache.OFF)
+    fitted(Meta(), cache)
+    fitted(Meta(), cache)
+    assert fits == ["meta", "meta"]
+    assert not folder.exists()
+
+
+def test_a_folder_that_cannot_be_written_stops_nothing(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(fit_cache.VARIABLE, str(tmp_path / "file" / "fits"))
+    assert score(cache, "meta", fit_on=cache).shape == (4, 200)
+
+
+def test_a_class_made_inside_a_function_is_not_kept(cache: Cache, folder: Path) -> None:
+    class Local(Meta):
+        pass
+
+    fitted(Local(), cache)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "expected"),
+    [
+        ("linux", {"XDG_CACHE_HOME": "/somewhere"}, "/somewhere/exitbench/fits"),
+        ("linux", {}, "/home/me/.cache/exitbench/fits"),
+        ("darwin", {}, "/home/me/Library/Caches/exitbench/fits"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/exitbench/Cache/fits"),
+    ],
+)
+def test_the_folder_is_where_the_platform_keeps_caches(
+    platform: str, variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", fit_cache.VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(fit_cache.sys, "platform", platform)
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/me"))
+    assert fit_cache_folder() == Path(expected)

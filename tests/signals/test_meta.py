@@ -1,0 +1,118 @@
+"""Meta: a planted rule over layers is found, none is made up, and each column is what the text says it is."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import expit, log_softmax
+from sklearn.linear_model import LogisticRegression
+
+from exitbench.benchmarks.scoring.score_cache import fitted, score
+from exitbench.cache import Cache
+from exitbench.errors import InputError
+from exitbench.places import FIXTURES
+from exitbench.signals import score_layers
+from exitbench.signals.conformance.synthetic_layers import synthetic_layers
+from exitbench.signals.meta import PENALTY, Meta, principal_directions
+from exitbench.signals.right_tool import RightTool
+from tests.support.planted_layers import agreement_decides, auroc, layers_from, nothing_decides
+
+
+def literal_columns(logits: np.ndarray, layer: int) -> np.ndarray:
+    """The columns at ``layer`` (from 0), sample by sample."""
+    rows = []
+    for sample in range(logits.shape[1]):
+        here = logits[layer, sample]
+        answer = int(here.argmax())
+        which = [float(c == answer) for c in range(logits.shape[2])]
+        history = [max(log_softmax(logits[j, sample])[answer], -30.0) for j in range(layer + 1)]
+        ordered = np.sort(here)
+        rows.append([*which, *history, ordered[-1] - ordered[-2]])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_score_is_scikit_learns_probability_on_literal_columns(classes: int) -> None:
+    data = synthetic_layers(150, depth=5, classes=classes, seed=2)
+    logits = np.stack([layer.logits.double().numpy() for layer in data.layers])
+    scores = score_layers(Meta().fit(data.layers, data.labels), data.layers).numpy()
+    for layer in range(4):
+        columns = literal_columns(logits, layer)
+        spread = columns.std(axis=0)
+        scaled = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1)
+        right = logits[layer].argmax(axis=1) == data.labels.numpy()
+        model = LogisticRegression(C=1 / (PENALTY * 150), tol=1e-12, max_iter=10_000).fit(scaled, right)
+        np.testing.assert_allclose(scores[layer], model.predict_proba(scaled)[:, 1], atol=1e-5)
+
+
+def test_a_rule_over_two_layers_is_found_that_no_single_layer_shows() -> None:
+    layers, labels = agreement_decides(3000, seed=0)
+    fresh, fresh_labels = agreement_decides(3000, seed=1)
+    assert auroc(RightTool(), fresh, fresh_labels, 3) == pytest.approx(0.5, abs=0.03)
+    assert auroc(Meta().fit(layers, labels), fresh, fresh_labels, 3) > 0.7
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_a_rule_that_is_not_there_is_not_found(features: bool) -> None:
+    layers, labels = nothing_decides(4000, seed=0)
+    fresh, fresh_labels = nothing_decides(4000, seed=1)
+    assert auroc(Meta(features=features).fit(layers, labels), fresh, fresh_labels, 2) == pytest.approx(0.5, abs=0.03)
+
+
+def test_with_features_a_rule_in_the_feature_is_found() -> None:
+    draw = np.random.default_rng(0)
+    features = draw.normal(size=(3, 4000, 40))
+    logits = draw.normal(size=(3, 4000, 2))
+    answers = logits[1].argmax(axis=1)
+    # What speaks for one class speaks against the other: only a weight per predicted class can say so.
+    lean = np.where(answers == 1, 1, -1) * features[1, :, 7] * 2
+    labels = np.where(draw.uniform(size=4000) < expit(lean), answers, 1 - answers)
+    layers, labels = layers_from(logits, features), torch.from_numpy(labels)
+    train, test = torch.arange(2000), torch.arange(2000, 4000)
+    fresh = [layer.take(test) for layer in layers]
+    found = {
+        kind: auroc(
+            Meta(features=kind).fit([layer.take(train) for layer in layers], labels[train]), fresh, labels[test], 2
+        )
+        for kind in (False, True)
+    }
+    assert found[False] < 0.55
+    # 32 of the 40 directions, all of one variance, are kept; the rule's own is most likely among them in part.
+    assert found[True] > found[False] + 0.1
+
+
+@pytest.mark.parametrize("rows", [20, 300])
+def test_principal_directions_are_those_of_the_singular_value_decomposition(rows: int) -> None:
+    values = np.random.default_rng(0).normal(size=(rows, 50)) * np.linspace(1, 5, 50) + 3
+    mean, basis = principal_directions(values)
+    np.testing.assert_allclose(mean, values.mean(axis=0))
+    seen = (values - mean) @ basis
+    np.testing.assert_allclose(seen.T @ seen / rows, np.eye(seen.shape[1]), atol=1e-9)
+    _, singular, right = np.linalg.svd(values - mean, full_matrices=False)
+    kept = min(32, rows - 1)
+    np.testing.assert_allclose(
+        np.abs(basis.T * np.sqrt(rows)), np.abs(right[:kept][::-1] * rows / singular[:kept][::-1, None]), atol=1e-8
+    )
+
+
+def test_features_that_are_missing_are_refused() -> None:
+    data = synthetic_layers(30)
+    with pytest.raises(InputError, match="needs features"):
+        Meta(features=True).fit([dataclasses.replace(layer, features=None) for layer in data.layers], data.labels)
+
+
+def test_on_a_real_cache_history_helps_where_shallow_layers_disagree() -> None:
+    cache = Cache(FIXTURES / "caches" / "mpnet-base-mnli-dev")
+    even, odd = np.arange(0, cache.rows, 2), np.arange(1, cache.rows, 2)
+    right = cache.predictions()[5] == cache.labels
+
+    def area(certainty: np.ndarray, rows: np.ndarray) -> float:
+        good, bad = certainty[rows][right[rows]], certainty[rows][~right[rows]]
+        return float((good[:, None] > bad).mean())
+
+    ours = [
+        area(score(cache, fitted(Meta(), cache, learned))[5], judged) for learned, judged in ((even, odd), (odd, even))
+    ]
+    plain = [area(score(cache, "right-tool")[5], judged) for judged in (odd, even)]
+    assert np.mean(ours) > np.mean(plain) + 0.02
