@@ -62,6 +62,11 @@ BAD_BATCHES: dict[str, tuple[dict[str, Any], str]] = {
         {"features": np.zeros((LAYERS, 3, WIDTH))},
         "expected features of shape [3, 4, 5], found [3, 3, 5]",
     ),
+    "logits of too few layers": (
+        {"logits": np.zeros((LAYERS - 1, 4, CLASSES))},
+        "expected logits of shape [3, 4, 2], found [2, 4, 2]",
+    ),
+    "features of one axis": ({"features": np.zeros(4)}, "expected features of shape [3, 4, 5], found [4]"),
     "no features": ({"features": None}, "expected features to store as float32, found none"),
     "norms of the wrong shape": ({"offset_norm": np.zeros((LAYERS, 3))}, "expected offset_norm of shape [3, 4]"),
     "ids of the wrong shape": ({"ids": [1, 2]}, "expected ids of shape [4], found [2]"),

@@ -141,6 +141,17 @@ class ThreeClassesOnly(Sound):
         return layer.logits64.sort(dim=1).values[:, 2] - layer.logits64.mean(dim=1)
 
 
+class LostBelow(Sound):
+    def score(self, layer: Layer) -> Tensor:
+        return torch.where(layer.logits64.amax(dim=1) < -1e3, torch.nan, super().score(layer))
+
+
+class LostBelowTheBest(Sound):
+    def score(self, layer: Layer) -> Tensor:
+        others = layer.logits64.amin(dim=1)
+        return torch.where(others < -1e3, torch.inf, super().score(layer))
+
+
 class Overflows(Sound):
     def score(self, layer: Layer) -> Tensor:
         weights = layer.logits64.exp()
@@ -216,7 +227,7 @@ CAUGHT: Mapping[str, Sequence[type[ExitSignal]]] = {
     "shift_invariance_where_claimed": [ClaimsInvariance],
     "feature_precision": [CountsFeatureBits],
     "class_counts": [ThreeClassesOnly],
-    "extreme_logits": [Overflows],
+    "extreme_logits": [Overflows, LostBelow, LostBelowTheBest],
     "text_round_trip": [Doubles],
     "json_round_trip": [Forgets, RoundsWhatItLearned],
     "no_exit_before_first_exit_layer": [ExitsBeforeItScores, ExitsAtLayerZero],

@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 
-from exitbench.benchmarks.replay.bounds import final_layer, fixed_layer, oracle, random_at, random_curve
+from exitbench.benchmarks.replay.bounds import (
+    exit_probability,
+    final_layer,
+    fixed_layer,
+    oracle,
+    random_at,
+    random_curve,
+)
 from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
@@ -86,3 +93,10 @@ def test_random_exits_run_from_full_depth_to_layer_one():
     assert curve.correct[-1] == outcomes.correct[0].sum()
     assert random_at(outcomes, 0.9) is None
     assert random_at(outcomes, outcomes.depth + 0.1) is None
+
+
+def test_nobody_exits_at_the_full_depth_and_everybody_at_the_first_layer():
+    exact = exit_probability(5, [5.0, 7.0, 1.0, 0.5])
+    assert exact.tolist() == [0.0, 0.0, 1.0, 1.0]
+    # Two layers: the mean is 1 for those who exit and 2 for the others.
+    np.testing.assert_allclose(exit_probability(2, [1.25, 1.5, 1.75]), [0.75, 0.5, 0.25], atol=1e-12)

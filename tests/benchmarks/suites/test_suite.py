@@ -177,3 +177,8 @@ def test_all_thresholds_of_a_signal_are_its_whole_numbers_and_none_for_real_ones
     assert taus == [1.0, 2.0, 3.0, 0.5]
     taus = [point.number for point in asked.operating_points("deebert", None) if point.kind == "tau"]
     assert taus == [0.5]
+
+
+def test_a_protocol_may_be_asked_for_once():
+    with pytest.raises(InputError, match="protocols"):
+        suite(protocols=["in-sample", "in-sample"])

@@ -214,3 +214,11 @@ def test_a_row_of_a_block_is_named_by_its_row_in_the_cache() -> None:
     score = layer.entropy.index_fill(0, torch.tensor([2]), torch.nan)
     with pytest.raises(InputError, match=r"scripted at layer 1: expected a finite score for row 102 \(id 12\)"):
         validated_score(Scripted(), layer, score, first_row=100)
+
+
+def test_scores_are_judged_one_by_one_even_where_their_sum_overflows() -> None:
+    layer = layer_of(np.zeros((4, 2)))
+    large = torch.full((4,), 1e308, dtype=torch.float64)
+    assert validated_score(DeeBERT(), layer, large) is large
+    with pytest.raises(InputError, match=r"expected a finite score for row 2 .*found inf"):
+        validated_score(DeeBERT(), layer, torch.where(torch.arange(4) == 2, torch.inf, large))
