@@ -178,7 +178,7 @@ def print_summary(run: FinishedRun) -> None:
     for cache in run.caches:
         console.print(terminal_table(summary_table(run, cache, protocol)))
     echo(
-        f"{LEGEND}; prem., del.: exit rates\n"
+        f"{LEGEND}; prem., del.: exit rates",
         "DIS: Difficulty Inversion Score, the share in percent of pairs of a wrong and a right prediction of one layer "
-        "in which the signal is more certain of the right one; 50 is chance"
+        "in which the signal is more certain of the right one; 50 is chance",
     )
