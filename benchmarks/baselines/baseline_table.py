@@ -19,7 +19,7 @@ from pathlib import Path
 from exitbench.atomic_files import make_directory, write_text
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_threshold, operating_point
 from exitbench.benchmarks.results.schema import KEY, Row
-from exitbench.benchmarks.results.vocabulary import MEDIAN
+from exitbench.benchmarks.results.vocabulary import DETECTABLE, MEDIAN
 from exitbench.errors import InputError
 
 COLUMNS = (*KEY, "value", "tolerance")
@@ -99,9 +99,12 @@ class Move:
 def pinned_rows(rows: Iterable[Row]) -> Iterator[Row]:
     """The results that belong in a baseline, and a row for each threshold that is a cached score.
 
-    Left out are the exit rates of single layers only, which no table prints.
+    Left out are the exit rates of single layers, which no table prints, and the differences that could be shown, which
+    are standard errors by another name.
     """
     for row in rows:
+        if row.signal == DETECTABLE:
+            continue
         if row.layer is None or not row.measure.endswith("_rate"):
             yield row
         if row.operating_point == at_threshold(MEDIAN) and row.measure == "speed_up" and row.threshold is not None:

@@ -1,12 +1,14 @@
 """What no signal can beat, and what every signal should: bounds on the axes of a trade-off curve.
 
 *Oracle*: exit at the first layer that is right; a sample that no layer gets right exits at layer 1. *Fixed layer*:
-every sample exits at layer m. *Final layer*: no sample exits early. *Random*: the random exit policy, where every
+every sample exits at layer m; between two layers, a share of the samples exits at each, so that every cost can be met.
+*Final layer*: no sample exits early. *Random*: the random exit policy, where every
 internal layer exits with the same probability; its expected counts have a closed form, so they need no seed.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +21,10 @@ from exitbench.errors import InputError
 
 BISECTIONS = 200
 """Bisection steps for an exit probability: more than float64 can tell apart."""
+
+
+WHOLE = 1e-9
+"""Mean exit layers nearer than this to a whole number are that layer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +49,41 @@ def fixed_layer(outcomes: Outcomes, layer: int) -> Bound:
         raise InputError(f"expected a layer from 1 to {outcomes.depth}, found {layer}")
     exits = np.full(outcomes.samples, layer, dtype=np.int64)
     return Bound("fixed", layer, exits, tally_at(exits, outcomes))
+
+
+def neighbouring_layers(depth: int, speed_up: float) -> tuple[int, int, float]:
+    """The two fixed layers whose costs enclose a speed-up, the later first, and the share that exits at the earlier.
+
+    >>> neighbouring_layers(12, 2.0), neighbouring_layers(12, 4.8)
+    ((6, 6, 0.0), (3, 2, 0.5))
+    """
+    mean = depth / speed_up
+    later = max(math.ceil(mean - WHOLE), 1)
+    share = max(later - mean, 0.0)
+    return (later, later, 0.0) if share < WHOLE else (later, later - 1, share)
+
+
+def fixed_at(outcomes: Outcomes, speed_up: float) -> Bound | None:
+    """A fixed layer at exactly this speed-up: randomised between two unless one has it; ``None`` beyond them."""
+    if not 1 <= speed_up <= outcomes.depth:
+        return None
+    later, earlier, share = neighbouring_layers(outcomes.depth, speed_up)
+    late, early = (fixed_layer(outcomes, layer) for layer in (later, earlier))
+    if not share:
+        return late
+    return Bound("fixed", None, None, late.tally.towards(early.tally, share))
+
+
+def fixed_curve(outcomes: Outcomes, points: int = 8) -> Tally:
+    """The trade-off of fixed layers from the last to the first, with ``points`` from each layer to the next."""
+    positions = np.linspace(outcomes.depth, 1, points * (outcomes.depth - 1) + 1)
+    layers = np.arange(1, outcomes.depth + 1)
+    sums: dict[str, Any] = {
+        name: np.interp(positions, layers, truth.sum(axis=1)) for name, truth in outcomes.counted.items()
+    }
+    if outcomes.actual_positive is not None:
+        sums["actual_positives"] = np.full(positions.shape, float(outcomes.actual_positive.sum()))
+    return Tally(outcomes.depth, np.full(positions.shape, outcomes.samples), outcomes.samples * positions, **sums)
 
 
 def final_layer(outcomes: Outcomes) -> Bound:

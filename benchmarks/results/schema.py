@@ -12,9 +12,12 @@ reader could doubt:
     ``thresholds=quota`` and ``thresholds=greedy`` behind its parameters, all measured alike; see
     :mod:`exitbench.benchmarks.run.per_layer_rows`. They take no part in best.
     Bounds appear as signals ``oracle``, ``final`` and ``fixed`` (one row per ``layer``), repeated for
-    each protocol so that every table has them. The bound ``random`` has empty ``parameters`` and is the
+    each protocol so that every table has them; ``fixed`` without a layer is a fixed layer at exactly a speed-up of the
+    suite, randomised between two layers unless one has it. The bound ``random`` has empty ``parameters`` and is the
     expected value of exiting at random, in closed form, at the suite's speed-ups. A suite that lists the
     signal ``random`` has rows for both: those of the signal have its parameters (``seed=0``).
+    ``detectable`` is no signal: its rows have the smallest difference that the column's rows could show, with empty
+    ``parameters`` for one pair, with ``adjusted`` for one of all pairs of the column.
 ``operating_point``
     Empty, ``speed_up=4``, ``loss=0.5``, ``tau=0.3``, ``tau=median`` or ``final``. The median is a
     threshold that is itself a cached score (see :mod:`exitbench.benchmarks.suites.suite`); its number is in
@@ -105,7 +108,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # kind "point": an operating point, thinned to 1/2000 of cost in-sample, at fixed costs under protocols that have no
     # threshold axis (rates and exits are null there); "band": the bootstrap's interval at a fixed relative cost.
     # A grid's curve has at each cost the parameters chosen there, no thresholds unless they are the same throughout.
-    # Only a suite's entry as a whole, and the bound "random", has curves; exits[m - 1] samples exit at layer m.
+    # Only a suite's entry as a whole and the bounds "random" and "fixed" have curves; exits[m - 1] samples exit at m.
     "curves": pa.schema(
         CACHE_FIELDS
         + SIGNAL_FIELDS

@@ -27,7 +27,10 @@ MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up", "real
 EQUAL_SHARE = "equal-share"
 """The decisions of exit rates at equal exit shares: at each layer as many samples exit as it gets right."""
 
-BOUNDS = frozenset({"oracle", "final", "fixed", "random"})
+DETECTABLE, ADJUSTED = "detectable", "adjusted"
+"""The signal of rows that say how small a difference could be shown, and its parameters where all pairs count."""
+
+BOUNDS = frozenset({"oracle", "final", "fixed", "random", DETECTABLE})
 """Signals that tables show for orientation and never compare."""
 
 AVERAGE = "average"

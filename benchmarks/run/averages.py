@@ -16,8 +16,14 @@ import numpy as np
 from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference
-from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, HIGHER_IS_BETTER, NORMAL_QUANTILE
-from exitbench.benchmarks.run.compared_columns import is_flattered, marked_row, pair_rows, without_flattered
+from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, DETECTABLE, HIGHER_IS_BETTER, NORMAL_QUANTILE
+from exitbench.benchmarks.run.compared_columns import (
+    is_flattered,
+    marked_row,
+    pair_rows,
+    smallest_difference_rows,
+    without_flattered,
+)
 from exitbench.benchmarks.run.measurements import Question, question_of
 from exitbench.benchmarks.run.per_layer_rows import mean_pairs
 from exitbench.benchmarks.statistics.delong import normal_difference
@@ -87,6 +93,7 @@ def averages(
             marked, compared = compare_means(columns, averaged, names, own_pairs, metrics, entries, flattered)
             means += [marked.get(row.key, row) for row in averaged]
             tests += compared
+            means += smallest_difference_rows(columns, compared)
             tests += mean_pairs(columns, own_pairs, names, average_measure(metrics[name] for name in names))
     return means, tests
 
@@ -103,6 +110,8 @@ def mean_columns(rows: Sequence[Row], protocol: str, caches: Sequence[str], metr
     task_scores = {metrics[cache] for cache in caches}
     for row in rows:
         if row.protocol != protocol or row.layer is not None or row.decisions or row.operating_point.kind == "tau":
+            continue
+        if row.signal == DETECTABLE:  # its average comes from the tests of the averages
             continue
         if row.measure in AVERAGED:
             gathered.setdefault((row.signal, row.parameters, question_of(row)), {})[row.cache] = row

@@ -10,14 +10,21 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from exitbench.benchmarks.protocols.splits import fold_numbers
-from exitbench.benchmarks.replay.bounds import final_layer, fixed_layer, oracle, random_at
+from exitbench.benchmarks.replay.bounds import (
+    final_layer,
+    fixed_at,
+    fixed_layer,
+    neighbouring_layers,
+    oracle,
+    random_at,
+)
 from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, area_below, areas_below
 from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
-from exitbench.benchmarks.run.compared_columns import Contestant, compare
-from exitbench.benchmarks.run.figure_rows import random_exit_rows
+from exitbench.benchmarks.run.compared_columns import Contestant, compare, smallest_difference_rows
+from exitbench.benchmarks.run.figure_rows import fixed_layer_rows, random_exit_rows
 from exitbench.benchmarks.run.measure_stage import cache_weights, protocol_parts
 from exitbench.benchmarks.run.measured_rows import Measured, tally_rows, with_intervals
 from exitbench.benchmarks.run.measurements import ComparedEntry, Measurements, question_of
@@ -55,6 +62,7 @@ def compare_signals(
         rows += [area.row for area in areas]
         rows += bound_rows(columns, samples, questions, weights)
         curves.append(random_exit_rows({**columns, "signal": "random", "parameters": ""}, samples))
+        curves.append(fixed_layer_rows({**columns, "signal": "fixed", "parameters": ""}, samples))
         if "pairs" not in tables:
             continue
         folds = fold_numbers(protocol_parts(scored, questions, protocol))
@@ -65,6 +73,7 @@ def compare_signals(
         column_rows = {(row.signal, row.parameters, question_of(row)): row for row in rows if row.protocol == protocol}
         marked, tests = compare(columns, contestants, column_rows)
         pairs += tests
+        rows += smallest_difference_rows(columns, tests)
         rows = [marked.get(row.key, row) for row in rows]
     if "pairs" in tables:
         pairs += adjusted_pairs(dict(pair) for signal in measured for pair in signal.pairs)
@@ -150,7 +159,7 @@ def reaching(row: Row, cheapest: float, low: float) -> Row:
 
 
 def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights: SampleWeights) -> list[Row]:
-    """Oracle, final layer, every fixed layer, and a random exit policy at the suite's speed-ups."""
+    """Oracle, final layer, every fixed layer, and fixed layers and random exits at exactly the suite's speed-ups."""
     outcomes = samples.outcomes
     rows: list[Row] = []
     bounds = [
@@ -172,6 +181,7 @@ def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights
             for exact, spread in zip(plain, drawn, strict=True)
         ]
     for speed_up in questions.every_speed_up:
+        rows += fixed_at_rows(columns, samples, speed_up, weights)
         policy = random_at(outcomes, speed_up)
         if policy is not None:
             blank = Row(
@@ -184,3 +194,26 @@ def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights
             )
             rows += [measured.row for measured in tally_rows(blank, policy.tally, None, samples)]
     return rows
+
+
+def fixed_at_rows(columns: Columns, samples: Samples, speed_up: float, weights: SampleWeights) -> list[Row]:
+    """A fixed layer at exactly a speed-up, which every signal near it should beat; nothing beyond the layers."""
+    outcomes = samples.outcomes
+    bound = fixed_at(outcomes, speed_up)
+    if bound is None:
+        return []
+    later, earlier, share = neighbouring_layers(outcomes.depth, speed_up)
+    late, early = (
+        resampled_exits(np.full(samples.size, layer, dtype=np.int64), outcomes, weights) for layer in (later, earlier)
+    )
+    how = (
+        f"the expected value when a share of {share:.2f} exits at layer {earlier} and the others at layer {later}"
+        if share
+        else f"every sample exits at layer {later}"
+    )
+    point = at_speed_up(speed_up)
+    blank = Row(**columns, signal="fixed", parameters="", operating_point=point, measure="", reason=how)
+    measured = tally_rows(blank, bound.tally, late.towards(early, share), samples)
+    # Its cost is fixed, so the speed-up has no sampling error.
+    without_error = [Measured(number.row) if number.row.measure == "speed_up" else number for number in measured]
+    return [number.row for number in with_intervals(without_error)]

@@ -10,7 +10,7 @@ up to a point: it is marked neither best nor tied, and its differences are repor
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,15 +21,25 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.measures.calibration import CALIBRATION, calibration_errors
 from exitbench.benchmarks.measures.equal_share import EqualShareErrors, all_layers
 from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference, joined
-from exitbench.benchmarks.results.vocabulary import BOUNDS, EQUAL_SHARE, HIGHER_IS_BETTER, LOWER_IS_BETTER, Ties
+from exitbench.benchmarks.results.vocabulary import (
+    ADJUSTED,
+    BOUNDS,
+    DETECTABLE,
+    EQUAL_SHARE,
+    HIGHER_IS_BETTER,
+    LOWER_IS_BETTER,
+    Ties,
+)
 from exitbench.benchmarks.run.measured_rows import Measured
 from exitbench.benchmarks.run.measurements import ComparedEntry, Question, question_of
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.delong import influence_differences
 from exitbench.benchmarks.statistics.intervals import differences
 from exitbench.benchmarks.statistics.multiple_comparisons import ColumnMarks, column_marks
+from exitbench.benchmarks.statistics.power import POWER, claimable
 
 FLATTERED = "its parameters were chosen on the scored samples, which flatters it: no mark and no test"
 """Why an entry of a grid takes no part in a contest under the protocol ``in-sample``."""
@@ -220,3 +230,38 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
     else:
         tests = differences(values, np.stack([contestant.resampled[question] for contestant, _ in present]), pairs)
     return dict(zip(pairs, tests, strict=True))
+
+
+def smallest_difference_rows(columns: Mapping[str, Any], pairs: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """The smallest difference that each column of ``pairs`` could show: for one pair, and for one of all its pairs.
+
+    Each pair has its own standard error; the median of those that are not 0 stands for all. The first row is the
+    smallest true difference that a test of one pair claims at 5% in four cases of five, the second (``adjusted``) the
+    same with the adjustment that the marks of the best have. ``columns`` say which cache and protocol it is.
+    """
+    questions: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for pair in pairs:
+        question = pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"]
+        questions.setdefault(question, []).append(pair)
+    rows: list[Row] = []
+    for (point, layer, decisions, measure), tested_pairs in questions.items():
+        errors = [float(pair["std_err"]) for pair in tested_pairs if pair["std_err"] > 0]
+        tests = sum(not np.isnan(pair["p_value"]) for pair in tested_pairs)
+        if not errors or not tests:
+            continue
+        error = float(np.median(errors))
+        blank = Row(
+            **columns,
+            signal=DETECTABLE,
+            parameters="",
+            operating_point=operating_point(point),
+            layer=layer,
+            decisions=decisions,
+            measure=measure,
+            n=int(tested_pairs[0]["n"]),
+        )
+        typical = f"with a power of {POWER:.0%}, from the median standard error {error:.3g} of {len(errors)} pairs"
+        rows.append(blank._replace(value=claimable(error), reason=f"one pair at 5% {typical}"))
+        every_pair = f"one of {tests} pairs, adjusted by Holm's method, {typical}"
+        rows.append(blank._replace(parameters=ADJUSTED, value=claimable(error, tests), reason=every_pair))
+    return rows

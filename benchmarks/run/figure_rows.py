@@ -19,7 +19,8 @@ from exitbench.benchmarks.measures.risk_coverage import risk_at
 from exitbench.benchmarks.protocols.entry_curve import CurvePiece
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.splits import fold_numbers
-from exitbench.benchmarks.replay.bounds import random_curve
+from exitbench.benchmarks.replay.bounds import fixed_curve, random_curve
+from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import ENTRY_COLUMNS, Row, columns_table, table_of
@@ -152,7 +153,15 @@ def band_rows(columns: Mapping[str, Any], merged: MergedParts, measure: Measure,
 
 def random_exit_rows(columns: Mapping[str, Any], samples: Samples) -> pa.Table:
     """The expected trade-off of exiting at random, as a curve of the bound ``random``."""
-    tally = random_curve(samples.outcomes)
+    return _bound_rows(columns, random_curve(samples.outcomes), samples)
+
+
+def fixed_layer_rows(columns: Mapping[str, Any], samples: Samples) -> pa.Table:
+    """The trade-off of fixed layers, randomised between two neighbours, as a curve of the bound ``fixed``."""
+    return _bound_rows(columns, fixed_curve(samples.outcomes), samples)
+
+
+def _bound_rows(columns: Mapping[str, Any], tally: Tally, samples: Samples) -> pa.Table:
     values = {
         **columns,
         "kind": "point",

@@ -6,6 +6,7 @@ import math
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
@@ -133,12 +134,8 @@ def draw_bounds(axes: Axes, run: FinishedRun, cache: CacheMetadata, protocol: st
     if final is not None and not math.isnan(final.value):
         axes.axhline(final.value, color="#222222", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
         handles.append(Line2D([], [], color="#222222", linestyle=(0, (1, 2)), label="Final layer"))
-    random_exit = of_place(run.curves, cache.name, protocol)
-    random_exit = random_exit[
-        (random_exit["signal"] == "random") & (random_exit["kind"] == "point") & (random_exit["speed_up"] <= right)
-    ]
+    random_exit = bound_curve(run, cache, protocol, "random", right)
     if len(random_exit) and "random" not in {entry.signal for entry in run.entries}:
-        random_exit = random_exit.sort_values("speed_up")
         axes.plot(
             random_exit["speed_up"],
             random_exit["score"],
@@ -154,8 +151,10 @@ def draw_bounds(axes: Axes, run: FinishedRun, cache: CacheMetadata, protocol: st
     ]
     fixed = [(speed, row.value) for speed, row in layers if row is not None and speed <= right]
     if fixed:
+        between = bound_curve(run, cache, protocol, "fixed", right)
+        axes.plot(between["speed_up"], between["score"], color="#999999", linewidth=1.0, zorder=2)
         axes.plot(*zip(*fixed, strict=True), color="#999999", marker="x", markersize=5, linestyle="none", zorder=2)
-        handles.append(Line2D([], [], color="#999999", marker="x", linestyle="none", label="Fixed layer"))
+        handles.append(Line2D([], [], color="#999999", marker="x", linewidth=1.0, label="Fixed layer"))
     oracle = [run.row(cache, protocol, "oracle", "", name) for name in ("speed_up", measure)]
     if all(row is not None and not math.isnan(row.value) for row in oracle):
         x, y = (row.value for row in oracle if row is not None)
@@ -171,6 +170,13 @@ def draw_bounds(axes: Axes, run: FinishedRun, cache: CacheMetadata, protocol: st
             color="#222222",
         )
     return handles
+
+
+def bound_curve(run: FinishedRun, cache: CacheMetadata, protocol: str, bound: str, right: float) -> pd.DataFrame:
+    """The curve of a bound up to a speed-up, from slow to fast."""
+    curves = of_place(run.curves, cache.name, protocol)
+    shown = (curves["signal"] == bound) & (curves["kind"] == "point") & (curves["speed_up"] <= right)
+    return curves[shown].sort_values("speed_up")
 
 
 def draw_published(axes: Axes, run: FinishedRun, cache: CacheMetadata, looks: list[Look], right: float) -> list[float]:

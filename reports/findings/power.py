@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scipy.stats import norm
-
-from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
+from exitbench.benchmarks.statistics.power import POWER, claimable
 from exitbench.reports.findings.choices import signed
 from exitbench.reports.findings.duels import Duel
 from exitbench.reports.findings.paper_order import PUBLISHED_DEPTH
@@ -17,19 +15,6 @@ from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
-
-POWER = 0.8
-"""The chance of claiming a true difference that is asked for."""
-
-
-def claimable(std_err: float, tests: int) -> float:
-    """The smallest true difference that is claimed four times in five, as the largest of ``tests`` comparisons.
-
-    Holm's method holds the smallest p-value of a column against ``SIGNIFICANCE / tests``; NaN without a standard error.
-    """
-    if not std_err > 0 or tests < 1:
-        return math.nan
-    return float(norm.ppf(1 - SIGNIFICANCE / (2 * tests)) + norm.ppf(POWER)) * std_err
 
 
 def published_difference(run: FinishedRun, cache: CacheMetadata, subject: RunEntry, other: RunEntry) -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from exitbench.benchmarks.statistics.power import claimable
 from exitbench.reports.findings.choices import ProtocolChange, Spread, largest, mean, signed
 from exitbench.reports.findings.duels import Duel, single, tally, tally_text
 from exitbench.reports.findings.paper_order import GroupOrders, Order, rank
-from exitbench.reports.findings.power import claimable
 from exitbench.reports.findings.rates import RateDuels
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.identical import Identical

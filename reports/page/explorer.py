@@ -55,9 +55,10 @@ def explorer_data(run: FinishedRun, budget: int = 2_000_000) -> dict[str, Any]:
 
 
 def lines_of(run: FinishedRun) -> list[tuple[str, str]]:
-    """(signal, parameters) of everything that is drawn: the entries, and the random bound last."""
-    entries = [(entry.signal, entry.parameters) for entry in run.entries]
-    return entries if ("random", "") in entries else [*entries, ("random", "")]
+    """(signal, parameters) of everything that is drawn: the entries, then fixed layers and random exits."""
+    return list(
+        dict.fromkeys([*((entry.signal, entry.parameters) for entry in run.entries), ("fixed", ""), ("random", "")])
+    )
 
 
 def signal_looks(run: FinishedRun) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ import pandas as pd
 from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import KEY, Row
-from exitbench.benchmarks.results.vocabulary import AVERAGE
+from exitbench.benchmarks.results.vocabulary import AVERAGE, DETECTABLE
 from exitbench.reports.run_data.identical import Identical, identical_entries
 from exitbench.reports.run_data.run_entry import RunEntry, told_apart
 
@@ -34,7 +34,13 @@ TASK_TITLES = {
 }
 """How the tasks of GLUE are printed, and what the published tables call them."""
 
-BOUND_TITLES = {"final": "Final layer", "oracle": "Oracle", "random": "Random", "fixed": "Fixed layer"}
+BOUND_TITLES = {
+    "final": "Final layer",
+    "oracle": "Oracle",
+    "random": "Random",
+    "fixed": "Fixed layer",
+    DETECTABLE: "Smallest difference shown",
+}
 
 
 @dataclass(frozen=True)

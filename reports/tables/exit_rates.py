@@ -11,7 +11,7 @@ from exitbench.reports.run_data.glossary import DECISIONS, EQUAL_SHARES, RATES
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.tables.cells import number_cell
 from exitbench.reports.tables.table import Cell, Table, TableColumn
-from exitbench.reports.tables.table_parts import entry_rows, finished, where
+from exitbench.reports.tables.table_parts import entry_rows, finished, foot_rows, where
 
 
 def rate_tables(run: FinishedRun) -> list[Table]:
@@ -53,7 +53,7 @@ def equal_share_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         question="When all exit equally often, who exits on wrong answers and continues on right ones?",
         topic="rates",
         columns=rate_columns(run, group, RATES),
-        rows=tuple(entry_rows(run, cells)),
+        rows=(*entry_rows(run, cells), *foot_rows(run, cells)),
         notes=(*notes, *unequal_shares(run, group, protocol)),
         protocol=protocol,
         model=group.model,
@@ -84,7 +84,7 @@ def rate_table(run: FinishedRun, group: Group, protocol: str, decisions: str) ->
         question="Does the signal exit on wrong answers, or continue on right ones?",
         topic="rates",
         columns=rate_columns(run, group, measures),
-        rows=tuple(entry_rows(run, cells)),
+        rows=(*entry_rows(run, cells), *foot_rows(run, cells)),
         notes=tuple(notes),
         protocol=protocol,
         model=group.model,

@@ -49,8 +49,8 @@ def grid_rows(run: FinishedRun, entry: RunEntry, cells: dict[str, list[Cell]]) -
 
 
 def grid_notes(entry: RunEntry, protocol: str, rows: list[TableRow]) -> tuple[str, ...]:
-    """What the last row is, and which values are missing."""
-    notes = [f"Last row: the value chosen by the protocol ({protocol}); cells say which when hovered over."]
+    """What the row of the choice is, and which values are missing."""
+    notes = [f"Chosen: the value that the protocol ({protocol}) chose; cells say which when hovered over."]
     out = len(entry.values) - (len(rows) - 1)
     if out:
         notes.append(f"{out} of {len(entry.values)} values are left out: they exit too late for this depth.")
@@ -64,7 +64,9 @@ def grid_scores(run: FinishedRun, entry: RunEntry, group: Group, protocol: str) 
     cells = {
         value: score_cells(run, group, protocol, entry.signal, value, at) for value in (*entry.values, entry.parameters)
     }
-    rows = grid_rows(run, entry, cells)
+    values = grid_rows(run, entry, cells)
+    fixed = score_cells(run, group, protocol, "fixed", "", at)
+    rows = [*values, TableRow((label(run.label("fixed")), *fixed), kind="bound", signal="fixed")]
     name = run.label(entry.signal, entry.parameters)
     table = Table(
         name=table_name(run, grid_name(run, entry), group=group, protocol=protocol),
@@ -73,7 +75,7 @@ def grid_scores(run: FinishedRun, entry: RunEntry, group: Group, protocol: str) 
         topic="parameters",
         columns=(TableColumn("Value"), *score_columns(run, group)),
         rows=tuple(rows),
-        notes=grid_notes(entry, protocol, rows),
+        notes=grid_notes(entry, protocol, values),
         protocol=protocol,
         model=group.model,
     )

@@ -9,7 +9,7 @@ from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.tables.cells import dis_cell, number_cell, speed_at_loss
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
-from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished
+from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished, foot_rows
 from exitbench.reports.tables.task_scores import score_cell
 
 
@@ -60,7 +60,8 @@ def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
         ]
         return [score_cell(run, cache, protocol, signal, parameters, at_speed_up(primary)), *ranks, *rates, *largest]
 
-    rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
+    rows = entry_rows(run, cells) + bound_rows(run, ("fixed", "random", "oracle", "final"), cells)
+    rows += foot_rows(run, cells)
     table = Table(
         name=f"task-{slug(cache.name)}",
         title=f"{task_with_model(run, cache)}, {protocol}",
@@ -104,15 +105,19 @@ def summary_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Tabl
         ),
         (TableColumn(title="at", group=f"{primary:g}×", measure="speed_up"), at_speed_up(primary), None, ""),
     ]
-    rows = []
-    for entry in run.entries:
-        cells = [
-            number_cell(
-                run.row(cache, protocol, entry.signal, entry.parameters, column.measure, point, layer, decisions)
-            )
+
+    def cells(signal: str, parameters: str) -> list[Cell]:
+        return [
+            number_cell(run.row(cache, protocol, signal, parameters, column.measure, point, layer, decisions))
             for column, point, layer, decisions in columns
         ]
-        rows.append(TableRow((label(entry.text), *cells), signal=entry.signal))
+
+    rows = [
+        TableRow((label(entry.text), *cells(entry.signal, entry.parameters)), signal=entry.signal)
+        for entry in run.entries
+    ]
+    rows += bound_rows(run, ("fixed",), cells)
+    rows += foot_rows(run, cells)
     return Table(
         name=f"summary-{slug(cache.name)}",
         title=f"{run.task_title(cache)}, {cache.model}, {cache.rows} samples, {protocol}",

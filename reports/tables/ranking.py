@@ -11,7 +11,7 @@ from exitbench.reports.run_data.names import table_name
 from exitbench.reports.tables.cells import dis_cell, number_cell, published_cell
 from exitbench.reports.tables.published_forms import form_notes
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
-from exitbench.reports.tables.table_parts import entry_rows, finished, where
+from exitbench.reports.tables.table_parts import entry_rows, finished, foot_rows, where
 
 
 def layer_columns(run: FinishedRun, group: Group, measure: str, better: str) -> tuple[TableColumn, ...]:
@@ -63,7 +63,7 @@ def dis_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         question="How often is the signal more certain of a right prediction than of a wrong one?",
         topic="dis",
         columns=layer_columns(run, group, "dis", "higher"),
-        rows=(*entry_rows(run, cells), *published_rows),
+        rows=(*entry_rows(run, cells), *published_rows, *foot_rows(run, cells)),
         notes=tuple(notes),
         protocol=protocol,
         model=group.model,
@@ -105,7 +105,7 @@ def aurc_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         question="How many more errors are kept than by the best possible ranking, over all coverages?",
         topic="dis",
         columns=layer_columns(run, group, "excess_aurc", "lower"),
-        rows=tuple(entry_rows(run, cells)),
+        rows=(*entry_rows(run, cells), *foot_rows(run, cells)),
         notes=(f"Protocol: {protocol}. Lower is better.",),
         protocol=protocol,
         model=group.model,

@@ -71,6 +71,9 @@ def shared_threshold_table(
             cells = [cell for both in zip(scores, gains, strict=True) for cell in both]
             title = f"{run.label(entry.signal, entry.parameters)}, {TITLES[schedule]}"
             rows.append(TableRow((label(title, entry.text), *cells), signal=entry.signal))
+    fixed = score_cells(run, group, protocol, "fixed", "", point)
+    beside = (cell for score in fixed for cell in (score, Cell("·")))
+    rows.append(TableRow((label(run.label("fixed")), *beside), kind="bound", signal="fixed"))
     columns = [
         column
         for title, measure in titles

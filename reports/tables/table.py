@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from exitbench.reports.run_data.numbers import Number
 
-RowKind = Literal["signal", "bound", "published", "average", "other"]
+RowKind = Literal["signal", "bound", "published", "average", "other", "foot"]
 
 
 MARKS = {"unmatched": "†", "unreliable": "‡", "degenerate": "§", "no-exit": "¶"}

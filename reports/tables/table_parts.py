@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from exitbench.benchmarks.results.vocabulary import ADJUSTED, DETECTABLE
+from exitbench.benchmarks.statistics.power import POWER
 from exitbench.reports.run_data.finished_run import FinishedRun, Group
 from exitbench.reports.run_data.identical import Identical
 from exitbench.reports.tables.table import Cell, Table, TableRow, label
@@ -25,6 +27,12 @@ MARK_NOTES = {
 BEST_NOTE = (
     "Bold: best of the column. Underlined: not significantly worse than the best (p > 0.05 with Holm's adjustment "
     "over all pairs of the column)."
+)
+
+FOOT_NOTE = (
+    f"Smallest difference shown: the true difference between two signals that the paired test of the column claims in "
+    f"{POWER:.0%} of cases at 5%, from the median standard error of its pairs; for one pair by itself, and with Holm's "
+    "adjustment over all pairs of the column."
 )
 
 
@@ -49,6 +57,16 @@ def bound_rows(run: FinishedRun, bounds: Iterable[str], cells: CellOf) -> list[T
     """Rows of bounds, without those the run has nothing of."""
     rows = [
         TableRow(cells=(label(run.label(bound)), *cells(bound, "")), kind="bound", signal=bound) for bound in bounds
+    ]
+    return [row for row in rows if any(cell.numbers for cell in row.cells)]
+
+
+def foot_rows(run: FinishedRun, cells: CellOf) -> list[TableRow]:
+    """The last rows of a table: the smallest difference each column could show, for one pair and among all pairs."""
+    title = run.label(DETECTABLE)
+    rows = [
+        TableRow(cells=(label(text), *cells(DETECTABLE, parameters)), kind="foot", signal=DETECTABLE)
+        for text, parameters in ((f"{title}, one pair", ""), (f"{title}, all pairs", ADJUSTED))
     ]
     return [row for row in rows if any(cell.numbers for cell in row.cells)]
 
@@ -83,6 +101,8 @@ def notes_of(rows: Sequence[TableRow], identical: Iterable[Identical], run: Fini
     """Notes for some rows: ``more``, what marks mean, which entries are one, and why cells are empty."""
     cells = [cell for row in rows for cell in row.cells]
     notes = list(more)
+    if any(row.kind == "foot" for row in rows):
+        notes.append(FOOT_NOTE)
     if any(cell.tied for cell in cells):
         notes.append(BEST_NOTE)
     notes += [note for status, note in MARK_NOTES.items() if any(cell.status == status for cell in cells)]

@@ -14,7 +14,7 @@ from exitbench.reports.run_data.names import table_name
 from exitbench.reports.tables.cells import number_cell, published_cell, ratio, score_at_speed, speed_at_loss
 from exitbench.reports.tables.published_forms import form_notes
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
-from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished, where
+from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished, foot_rows, where
 
 AVERAGE = "AVG"
 READ_AT = {"final": FINAL, "oracle": NOWHERE}
@@ -84,7 +84,7 @@ def score_table(run: FinishedRun, group: Group, protocol: str, speed: float) -> 
     def cells(signal: str, parameters: str) -> list[Cell]:
         return score_cells(run, group, protocol, signal, parameters, at_speed_up(speed))
 
-    rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
+    rows = entry_rows(run, cells) + bound_rows(run, ("fixed", "random", "oracle", "final"), cells)
     notes = [f"Cells: score (speed-up). Protocol: {protocol}."]
     is_primary = speed == float(run.suite["primary_speed_up"])
     published_rows = published_score_rows(run, group) if is_primary and speed == 2 else []
@@ -98,7 +98,7 @@ def score_table(run: FinishedRun, group: Group, protocol: str, speed: float) -> 
         question=f"How much of the task score is left when about {speed:g} times fewer layers are computed?",
         topic="main",
         columns=(TableColumn("Signal"), *score_columns(run, group)),
-        rows=(*rows, *published_rows),
+        rows=(*rows, *published_rows, *foot_rows(run, cells)),
         notes=tuple(notes),
         protocol=protocol,
         model=group.model,
@@ -143,7 +143,7 @@ def loss_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         question="How fast may the network get before its task score falls by more than a given loss?",
         topic="loss",
         columns=tuple(columns),
-        rows=tuple(entry_rows(run, cells)),
+        rows=(*entry_rows(run, cells), *foot_rows(run, cells)),
         notes=("Cells: speed-up (points that the scored rows lose).",),
         protocol=protocol,
         model=group.model,
@@ -169,7 +169,7 @@ def area_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         question=f"Which signal keeps most of the score over relative costs {area_span(run)}?",
         topic="main",
         columns=(TableColumn("Signal"), *columns),
-        rows=tuple(entry_rows(run, cells)),
+        rows=(*entry_rows(run, cells), *foot_rows(run, cells)),
         protocol=protocol,
         model=group.model,
     )
@@ -207,14 +207,14 @@ def backbone_table(run: FinishedRun, chosen: list[tuple[Group, CacheMetadata]], 
         )
         for group, cache in chosen
     ]
-    rows = entry_rows(run, cells) + bound_rows(run, ("random", "oracle", "final"), cells)
+    rows = entry_rows(run, cells) + bound_rows(run, ("fixed", "random", "oracle", "final"), cells)
     table = Table(
         name=table_name(run, "backbones", protocol=protocol),
         title=f"Backbones side by side near {speed:g}× ({protocol})",
         question="Does the order of the signals hold for another backbone on the same tasks?",
         topic="backbones",
         columns=(TableColumn("Signal"), *columns),
-        rows=tuple(rows),
+        rows=(*rows, *foot_rows(run, cells)),
         notes=(f"Cells: score (speed-up). Protocol: {protocol}.",),
         protocol=protocol,
     )

@@ -4,6 +4,8 @@ import pytest
 from exitbench.benchmarks.replay.bounds import (
     exit_probability,
     final_layer,
+    fixed_at,
+    fixed_curve,
     fixed_layer,
     oracle,
     random_at,
@@ -14,7 +16,7 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
-from tests.support.score_cases import random_case
+from tests.support.score_cases import literal_tally, random_case
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -100,3 +102,50 @@ def test_nobody_exits_at_the_full_depth_and_everybody_at_the_first_layer():
     assert exact.tolist() == [0.0, 0.0, 1.0, 1.0]
     # Two layers: the mean is 1 for those who exit and 2 for the others.
     np.testing.assert_allclose(exit_probability(2, [1.25, 1.5, 1.75]), [0.75, 0.5, 0.25], atol=1e-12)
+
+
+def literal_fixed(case, speed_up):
+    """Expected counts when each sample exits at one of the two layers around the mean, by summing both."""
+    depth, mean = case.outcomes.depth, case.outcomes.depth / speed_up
+    early = int(np.floor(mean + 1e-12))
+    weights = {early: 1 - (mean - early)} | ({early + 1: mean - early} if mean - early > 1e-12 else {})
+    counts = [literal_tally(case, [layer] * case.outcomes.samples) for layer in weights]
+    assert all(1 <= layer <= depth for layer in weights)
+    return {
+        name: sum(share * count[name] for share, count in zip(weights.values(), counts, strict=True))
+        for name in counts[0]
+    }
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("speed_up", [1.0, 1.3, 1.5, 2.0])
+def test_a_fixed_layer_at_a_speed_up_has_the_expected_counts_of_its_two_layers(seed, speed_up):
+    case = random_case(seed)
+    bound = fixed_at(case.outcomes, speed_up)
+    assert bound is not None
+    for name, expected in literal_fixed(case, speed_up).items():
+        assert float(getattr(bound.tally, name)) == pytest.approx(expected)
+    assert float(bound.tally.speed_up) == pytest.approx(speed_up)
+
+
+def test_a_whole_layer_is_that_layer_and_beyond_the_first_there_is_none():
+    outcomes = random_case(4, samples=9).outcomes
+    for layer in range(1, outcomes.depth + 1):
+        bound = fixed_at(outcomes, outcomes.depth / layer)
+        assert bound is not None
+        assert bound.layer == layer
+    assert fixed_at(outcomes, outcomes.depth + 0.1) is None
+    assert fixed_at(outcomes, 0.9) is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_curve_of_fixed_layers_passes_through_every_layer_and_what_lies_between(seed):
+    outcomes = random_case(seed).outcomes
+    curve = fixed_curve(outcomes, points=4)
+    assert curve.speed_up[0] == 1
+    assert curve.speed_up[-1] == outcomes.depth
+    for position, speed_up in enumerate(curve.speed_up):
+        bound = fixed_at(outcomes, float(min(speed_up, outcomes.depth)))
+        assert bound is not None
+        assert float(curve.accuracy[position]) == pytest.approx(float(bound.tally.accuracy))
+        assert float(curve.f1[position]) == pytest.approx(float(bound.tally.f1))

@@ -13,9 +13,9 @@ from scipy.stats import norm
 
 from exitbench.benchmarks.results.schema import PAIR_KEY
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
+from exitbench.benchmarks.statistics.power import claimable
 from exitbench.reports.findings.findings import Findings, contestants
 from exitbench.reports.findings.paper_order import Order, rank
-from exitbench.reports.findings.power import claimable
 from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.findings_runs import page_of
 from tests.support.page_runs import main_run

@@ -50,8 +50,8 @@ def test_every_task_protocol_and_signal_is_there(data: dict[str, Any]) -> None:
         for task in ("SST-2 with base", "MRPC with base", "MNLI with tiny")
         for protocol in ("cross-fit", "in-sample")
     ]
-    assert [look["label"] for look in data["signals"]][-2:] == ["CAP", "Random"]
-    assert all(len(task["curves"]) == 9 for task in data["tasks"])
+    assert [look["label"] for look in data["signals"]][-3:] == ["CAP", "Fixed layer", "Random"]
+    assert all(len(task["curves"]) == 10 for task in data["tasks"])
 
 
 def test_each_kept_point_is_a_stored_point(data: dict[str, Any], curves: pd.DataFrame) -> None:

@@ -25,6 +25,7 @@ def table_of(run: FinishedRun, protocol: str):
 
 def test_every_entry_with_continuous_thresholds_has_three_rows(run):
     names = [row.cells[0].text for row in table_of(run, "cross-fit").rows]
+    assert names.pop() == "Fixed layer"
     assert names == [
         f"{signal}, {kind}"
         for signal in ("DeeBERT", "CAP")

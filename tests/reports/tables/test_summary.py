@@ -23,7 +23,14 @@ def test_every_number_of_the_summary_is_a_row_of_the_results(tmp_path_factory: p
         "accuracy",
         "speed_up",
     ]
-    assert [row.cells[0].text for row in table.rows] == ["deebert", "pabee", "cap[alpha=0.1|1]"]
+    assert [row.cells[0].text for row in table.rows] == [
+        "deebert",
+        "pabee",
+        "cap[alpha=0.1|1]",
+        "Fixed layer",
+        "Smallest difference shown, one pair",
+        "Smallest difference shown, all pairs",
+    ]
     for row in table.rows:
         for column, cell in zip(table.columns[1:], row.cells[1:], strict=True):
             for number in cell.numbers:

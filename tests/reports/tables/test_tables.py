@@ -121,11 +121,45 @@ def test_the_main_table_has_every_signal_every_bound_and_the_published_rows_apar
 ) -> None:
     main = short_name(tables, "main-base")
     kinds = [row.kind for row in main.rows]
-    assert kinds == sorted(kinds, key=["signal", "bound", "published"].index)
+    assert kinds == sorted(kinds, key=["signal", "bound", "published", "foot"].index)
     assert [row.cells[0].text for row in main.rows if row.kind == "signal"] == [entry.title for entry in run.entries]
-    assert [row.cells[0].text for row in main.rows if row.kind == "bound"] == ["Random", "Oracle", "Final layer"]
+    assert [row.cells[0].text for row in main.rows if row.kind == "bound"] == [
+        "Fixed layer",
+        "Random",
+        "Oracle",
+        "Final layer",
+    ]
     assert all("published" in row.cells[0].text for row in main.rows if row.kind == "published")
     assert [column.title for column in main.columns] == ["Signal", "SST-2", "MRPC F1", "AVG"]
+
+
+MATCHED = ("main", "speed-up-", "parameters-cap")
+FOOTED = ("main", "speed-up-", "dis", "excess-aurc", "rates-", "loss", "area")
+
+
+def test_every_matched_table_has_the_fixed_layer_at_exactly_its_speed_up(tables: list[Table]) -> None:
+    shown = [table for table in tables if table.name.startswith(MATCHED) and "-dis" not in table.name]
+    assert len(shown) > 8
+    for table in shown:
+        speed_up = re.search(r"near ([\d.]+)×", table.title)
+        assert speed_up is not None
+        for cell in row_of(table, "Fixed layer").cells[1:]:
+            assert cell.numbers[1].value == pytest.approx(float(speed_up[1]))
+            assert not cell.best and not cell.tied
+
+
+def test_every_table_of_a_contest_ends_with_the_smallest_differences_it_could_show(tables: list[Table]) -> None:
+    # The tiny network of four layers has no two signals near 4×, so that nothing is compared there.
+    shown = [table for table in tables if table.name.startswith(FOOTED) and "tiny" not in table.name]
+    assert {next(name for name in FOOTED if table.name.startswith(name)) for table in shown} == set(FOOTED)
+    for table in shown:
+        single, adjusted = table.rows[-2:]
+        assert (single.kind, adjusted.kind) == ("foot", "foot")
+        assert any("80% of cases" in note for note in table.notes)
+        for one_pair, every_pair in zip(single.cells[1:], adjusted.cells[1:], strict=True):
+            if one_pair.numbers:
+                assert every_pair.value is not None and one_pair.value is not None
+                assert 0 < one_pair.value <= every_pair.value
 
 
 def test_a_measured_cell_reads_score_and_speed_up(tables: list[Table]) -> None:
@@ -203,7 +237,7 @@ def test_different_signals_are_not_called_identical(run: FinishedRun) -> None:
 
 def test_a_grid_has_a_row_for_each_value_and_one_for_the_choice(tables: list[Table]) -> None:
     table = short_name(tables, "parameters-cap-base")
-    assert [row.cells[0].text for row in table.rows] == ["alpha=0.1", "alpha=1", "CAP, chosen"]
+    assert [row.cells[0].text for row in table.rows] == ["alpha=0.1", "alpha=1", "CAP, chosen", "Fixed layer"]
 
 
 class CountedPair(dict[str, object]):
