@@ -30,6 +30,9 @@ from exitbench.benchmarks.statistics.bootstrap_weights import BootstrapWeights, 
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.errors import InputError
 
+NOT_REPEATED = "learned: resamples repeat the choice of the threshold, not the fit"
+"""What every number of a signal that learns says of its interval."""
+
 
 @dataclass(frozen=True)
 class SuiteEntry:
@@ -170,7 +173,8 @@ class _Measuring:
                 continue
             choices = self._choices(protocol, evaluation, entry.usable)
             merged = MergedParts(choices, evaluation.parts[protocol], self.samples)
-            blank = self._blank(protocol, entry.usable[0], entry.parameters)._replace(reason=entry.note)
+            blank = self._blank(protocol, entry.usable[0], entry.parameters)
+            blank = blank._replace(reason=joined(entry.note, blank.reason))
             rows = self._measure(blank, merged, entry.usable)
             self._compare(blank, rows, merged, entry.usable, evaluation.operating_points)
 
@@ -179,9 +183,10 @@ class _Measuring:
 
     def _blank(self, protocol: str, number: int, parameters: str) -> Row:
         """What all rows of an entry share."""
-        signal = self.scored.configurations[number].signal
-        key = self.scored.key_columns
-        return Row(**key, protocol=protocol, signal=signal, parameters=parameters, measure="")
+        configuration = self.scored.configurations[number]
+        key, signal = self.scored.key_columns, configuration.signal
+        reason = NOT_REPEATED if configuration.learns else ""
+        return Row(**key, protocol=protocol, signal=signal, parameters=parameters, measure="", reason=reason)
 
     def _measure(self, blank: Row, merged: MergedParts, numbers: Sequence[int]) -> list[Measured]:
         primary = merged.choices.at(merged.choices.primary)

@@ -142,6 +142,13 @@ def test_a_bad_learner_gets_numbers_that_fresh_rows_confirm(caches: tuple[Path, 
         assert (abs(speed - 2) <= 0.04) == (row.status == "ok"), "the status is that of the scored rows"
 
 
+def test_every_number_of_a_learner_says_what_its_interval_leaves_out(caches: tuple[Path, Path]) -> None:
+    results = evaluate(caches[0], [Noise(), "deebert"], protocols=["cross-fit"], losses=[], resamples=2).results
+    said = results["reason"].str.contains("resamples repeat the choice of the threshold, not the fit")
+    assert said[results["signal"] == "noise"].all()
+    assert not said[results["signal"] != "noise"].any()
+
+
 def cell(results, protocol: str, point: str, measure: str):
     chosen = results[
         (results.protocol == protocol)

@@ -1,0 +1,248 @@
+"""The study of intervals and marks: many data sets from a law whose truth is known, through the stages of a run.
+
+Every sample has a signed margin per layer that drifts towards the right answer, faster for easy samples; a prediction
+is right when its margin is positive, and a signal is the margin's size, blurred by a factor of its own. Truths are read
+off a population of 200,000, whose own error is a small fraction of any interval's width here. All of it is measured
+under ``cross-fit``. What is read off curves goes through the stages of a run, every choice repeated in every resample;
+DIS has closed forms, so many more data sets are ranked by the functions that those stages call.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.benchmarks.measures.exit_rates import rates_at_threshold
+from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.replay.operating_points import nearest_point, randomised
+from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
+from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.vocabulary import is_claimed
+from exitbench.benchmarks.run.compare_stage import compare_signals
+from exitbench.benchmarks.run.measure_stage import measure_signal
+from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.score_store import PLAIN, Samples, ScoredCache, ScoresKey
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from exitbench.benchmarks.statistics.delong import dis_estimate, influence_differences
+from exitbench.benchmarks.statistics.hashed_randomness import folds
+from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
+from exitbench.benchmarks.suites.questions import Questions
+from tests.support.scored_cases import configuration
+
+DEPTH, LAYER, EQUAL = 12, 6, 8
+MATCHED, RATES = at_speed_up(2.0), at_speed_up(4.0)
+BLUR = 0.5
+GRID = (0.0, 0.4, 0.8, 1.6)
+POPULATION = 200_000
+NOMINAL = {"coverage": 95.0, "error": 5.0}
+
+Column = tuple[OperatingPoint, int | None, str, str]
+COLUMNS: dict[str, Column] = {
+    "accuracy at 2x": (MATCHED, None, "", "accuracy"),
+    "premature rate at 4x": (RATES, None, "all", "premature_rate"),
+    "delayed rate at 4x": (RATES, None, "all", "delayed_rate"),
+}
+READ_OFF, RANKED = "accuracy at 2x", "DIS"
+
+
+@dataclass
+class Tried:
+    """How often something that may hold did hold, over independent draws."""
+
+    question: str
+    samples: int
+    kind: str
+    hits: int = 0
+    draws: int = 0
+
+    def note(self, hit: bool) -> None:
+        self.hits, self.draws = self.hits + bool(hit), self.draws + 1
+
+    @property
+    def percent(self) -> float:
+        return 100.0 * self.hits / self.draws
+
+    @property
+    def monte_carlo_error(self) -> float:
+        """The standard error of :attr:`percent`, from the nominal share."""
+        share = NOMINAL[self.kind] / 100.0
+        return 100.0 * math.sqrt(share * (1 - share) / self.draws)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Right or wrong [layers, samples], and the scores [layers - 1, samples] of every configuration."""
+
+    right: NDArray[np.bool_]
+    plain: NDArray[np.float64]
+    equal: Sequence[NDArray[np.float64]]
+    grid: Sequence[NDArray[np.float64]]
+
+
+def draw(rng: np.random.Generator, samples: int, equal: int = EQUAL) -> Draw:
+    """An independent data set."""
+    ease = rng.gamma(2.0, 0.5, samples)
+    steps = 0.25 * ease + 0.45 * rng.normal(size=(DEPTH, samples))
+    margin = 0.3 * ease + np.cumsum(steps, axis=0)
+    size = np.abs(margin[:-1])
+
+    def blurred(amount: float) -> NDArray[np.float64]:
+        return np.asarray(size * np.exp(amount * rng.normal(size=size.shape)))
+
+    return Draw(margin > 0, size, [blurred(BLUR) for _ in range(equal)], [blurred(amount) for amount in GRID])
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The measures of one configuration on the population."""
+
+    dis: float
+    accuracy: float
+    premature: float
+    delayed: float
+
+    @classmethod
+    def of(cls, scores: NDArray[np.float64], right: NDArray[np.bool_]) -> Truth:
+        signal, outcomes = SignalScores(scores, ">="), Outcomes(right)
+        curve = trade_off_curve(signal, outcomes)
+        exactly = randomised(curve, MATCHED.number)
+        assert exactly is not None
+        threshold = float(curve.thresholds[nearest_point(curve, RATES.number)])
+        rates = rates_at_threshold(signal, outcomes, threshold, "all").sum_layers()
+        dis = float(Ranking(signal.certainty, right[:-1]).dis()[LAYER - 1])
+        return cls(dis, float(exactly.accuracy), float(rates.premature), float(rates.delayed))
+
+
+@lru_cache(maxsize=1)
+def truths() -> dict[str, Truth]:
+    """The truth of the plain signal, of one of the equal ones, and of every value of the grid."""
+    population = draw(np.random.default_rng(1), POPULATION, equal=1)
+    named = {"plain": population.plain, "equal": population.equal[0]}
+    named |= {f"blur={amount:g}": scores for amount, scores in zip(GRID, population.grid, strict=True)}
+    return {name: Truth.of(scores, population.right) for name, scores in named.items()}
+
+
+def scored(data: Draw) -> tuple[ScoredCache, list[list[int]]]:
+    """A draw as a run has it after scoring, and which configurations make an entry."""
+    named = [("plain", "", data.plain), *((f"equal-{k}", "", scores) for k, scores in enumerate(data.equal))]
+    named += [("grid", f"blur={amount:g}", scores) for amount, scores in zip(GRID, data.grid, strict=True)]
+    configurations = tuple(configuration(name, parameters, changed=0) for name, parameters, _ in named)
+    samples = data.right.shape[1]
+    labels = np.ones(samples, dtype=np.int64)
+    answers = Samples(np.arange(samples), labels, data.right.astype(np.int64), "accuracy")
+    store = {ScoresKey(number, PLAIN, "test"): scores for number, (_, _, scores) in enumerate(named)}
+    alone = [[number] for number in range(1 + len(data.equal))]
+    cache = ScoredCache("drawn", "made", "study", "dev", "accuracy", configurations, {"test": answers}, store)
+    return cache, [*alone, list(range(len(alone), len(named)))]
+
+
+@dataclass
+class Study:
+    """The counts of all questions at one number of samples."""
+
+    samples: int
+    resamples: int = 400
+    tried: dict[tuple[str, str], Tried] = field(default_factory=dict)
+
+    def note(self, question: str, kind: str, hit: bool) -> None:
+        self.tried.setdefault((question, kind), Tried(question, self.samples, kind)).note(hit)
+
+    def covered(self, question: str, row: Row, truth: float) -> None:
+        self.note(question, "coverage", row.low <= truth <= row.high)
+
+    def add(self, number: int) -> None:
+        """Draw one data set, measure it as a run does, and note what its intervals and marks hold."""
+        data = draw(np.random.default_rng((self.samples, number)), self.samples)
+        cache, groups = scored(data)
+        questions = Questions(
+            speed_ups=(MATCHED.number,),
+            primary_speed_up=MATCHED.number,
+            rates_speed_up=RATES.number,
+            losses=(),
+            protocols=("cross-fit",),
+            resamples=self.resamples,
+            seed=number,
+        )
+        measured = [measure_signal(cache, [group], questions, ("results", "pairs")) for group in groups]
+        compared = compare_signals(cache, measured, questions, ("results", "pairs"))
+        self._values({(row.signal, *column_of(row), row.parameters): row for row in compared.rows})
+        self._differences(compared.pairs)
+        alone = compare_signals(cache, measured[1 : 1 + EQUAL], questions, ("results", "pairs"))
+        self._marks(alone.rows)
+
+    def _values(self, rows: Mapping[tuple[object, ...], Row]) -> None:
+        truth = truths()
+        for (name, column), measure in zip(COLUMNS.items(), ("accuracy", "premature", "delayed"), strict=True):
+            self.covered(name, rows["plain", *column, ""], getattr(truth["plain"], measure))
+        grid = "blur=" + "|".join(f"{amount:g}" for amount in GRID)
+        row = rows["grid", *COLUMNS["accuracy at 2x"], grid]
+        chosen = json.loads(row.chosen or "{}")
+        expected = sum(count * truth[name].accuracy for name, count in chosen.items()) / sum(chosen.values())
+        self.covered("accuracy at 2x of a grid", row, expected)
+
+    def _differences(self, pairs: Sequence[Mapping[str, Any]]) -> None:
+        point, *column = COLUMNS[READ_OFF]
+        for pair in pairs:
+            if [pair[name] for name in ("operating_point", "layer", "decisions", "measure")] != [point.text, *column]:
+                continue
+            if (pair["signal_a"], pair["signal_b"]) == ("plain", "equal-0"):
+                apart = truths()["plain"].accuracy - truths()["equal"].accuracy
+                self.note(f"difference of {READ_OFF}", "coverage", pair["low"] <= apart <= pair["high"])
+            if (pair["signal_a"], pair["signal_b"]) == ("equal-0", "equal-1"):
+                self.note(f"p of two equal signals, {READ_OFF}", "error", is_claimed(pair["p_value"]))
+
+    def _marks(self, rows: Sequence[Row]) -> None:
+        column = [row for row in rows if column_of(row) == COLUMNS[READ_OFF] and row.signal.startswith("equal-")]
+        assert len(column) == EQUAL
+        told_apart = any(row.best is not None and not row.tied_with_best for row in column)
+        self.note(f"marks of {EQUAL} equal signals, {READ_OFF}", "error", told_apart)
+
+    def rank(self, number: int) -> None:
+        """The same for DIS, by its closed forms."""
+        data = draw(np.random.default_rng((self.samples, number)), self.samples)
+        fold = folds(np.arange(self.samples), number)
+        right = data.right[LAYER - 1 : LAYER]
+        rankings = [Ranking(scores[LAYER - 1 : LAYER], right, fold) for scores in (data.plain, *data.equal)]
+        plain, equal = truths()["plain"].dis, truths()["equal"].dis
+        estimate = dis_estimate(rankings[0], 1)
+        self.note(RANKED, "coverage", estimate.low <= plain <= estimate.high)
+        values = np.array([ranking.dis()[0] for ranking in rankings])
+        influence = [ranking.influence(1, "half") for ranking in rankings]
+        pairs = list(itertools.combinations(range(1, 1 + EQUAL), 2))
+        apart, *tests = influence_differences(values, influence, [(0, 1), *pairs])
+        self.note(f"difference of {RANKED}", "coverage", apart.low <= plain - equal <= apart.high)
+        self.note(f"p of two equal signals, {RANKED}", "error", is_claimed(tests[0].p_value))
+        p_values = {(a - 1, b - 1): test.p_value for (a, b), test in zip(pairs, tests, strict=True)}
+        told_apart = not column_marks(values[1:], p_values).tied_with_best.all()
+        self.note(f"marks of {EQUAL} equal signals, {RANKED}", "error", told_apart)
+
+
+def column_of(row: Row) -> Column:
+    return row.operating_point, row.layer, row.decisions, row.measure
+
+
+RANKED_DRAWS = 5
+"""Data sets that are ranked for each one that goes through the stages of a run, which takes a hundred times as long."""
+
+
+def studied(samples: int, draws: int, first: int = 0, first_ranked: int | None = None) -> list[Tried]:
+    """The counts over ``draws`` data sets of so many samples, and five times as many that are only ranked.
+
+    ``first`` and ``first_ranked`` number the first of them, so that draws can be added to those of before.
+    """
+    study = Study(samples)
+    start = first * RANKED_DRAWS if first_ranked is None else first_ranked
+    for number in range(start, start + draws * RANKED_DRAWS):
+        study.rank(number)
+    for number in range(first, first + draws):
+        study.add(number)
+    return list(study.tried.values())

@@ -1,0 +1,102 @@
+"""The table of the study of intervals and marks: its counts as a file, and as a table in ``docs/statistics.md``.
+
+``python -m tests.support.study_table --draws 100`` adds so many draws of each size to the stored counts and writes
+both; ``--fresh`` starts from nothing, as is needed once intervals or marks are made in another way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from exitbench.places import FIXTURES
+from tests.support.interval_study import Tried, studied
+from tests.support.learned_study import LearnedStudy
+
+STORED = FIXTURES / "studies" / "intervals.csv"
+PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+BEGIN, END = "<!-- written by tests/support/study_table.py: begin -->", "<!-- end -->"
+SIZES = (277, 872)
+HEADINGS = {"coverage": "95% intervals that hold the truth", "error": "false claims at a nominal 5%"}
+
+
+def stored_counts(file: Path = STORED) -> list[Tried]:
+    """The counts of all draws so far."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        return [
+            Tried(row["question"], int(row["samples"]), row["kind"], int(row["hits"]), int(row["draws"]))
+            for row in csv.DictReader(lines)
+        ]
+
+
+def store_counts(counts: Sequence[Tried], file: Path = STORED) -> None:
+    """Write the counts; a line each, so that a change can be read."""
+    with file.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(["question", "samples", "kind", "hits", "draws"])
+        writer.writerows([count.question, count.samples, count.kind, count.hits, count.draws] for count in counts)
+
+
+def added(counts: Iterable[Tried]) -> list[Tried]:
+    """Counts of the same question and size taken together, in the order of their first appearance."""
+    together: dict[tuple[str, int], Tried] = {}
+    for count in counts:
+        whole = together.setdefault((count.question, count.samples), Tried(count.question, count.samples, count.kind))
+        whole.hits, whole.draws = whole.hits + count.hits, whole.draws + count.draws
+    return list(together.values())
+
+
+def study_table(counts: Sequence[Tried]) -> str:
+    """One table for coverage and one for errors, each with the shares, their draws and Monte Carlo errors."""
+    lines: list[str] = []
+    for kind, heading in HEADINGS.items():
+        questions = dict.fromkeys(count.question for count in counts if count.kind == kind)
+        sizes = sorted({count.samples for count in counts if count.kind == kind})
+        lines += [
+            f"| {heading} | " + " | ".join(f"{size} samples" for size in sizes) + " |",
+            "|---" * (len(sizes) + 1) + "|",
+        ]
+        for question in questions:
+            cells = {count.samples: shown(count) for count in counts if count.question == question}
+            lines.append(f"| {question} | " + " | ".join(cells.get(size, "") for size in sizes) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def shown(count: Tried) -> str:
+    """A share as the page has it."""
+    return f"{count.percent:.1f}% ± {count.monte_carlo_error:.1f} ({count.draws} draws)"
+
+
+def with_table(page: str, table: str) -> str:
+    """The page with another table between its markers."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END, 1)
+    return f"{before}{BEGIN}\n\n{table}\n{END}{after}"
+
+
+def main() -> None:
+    """Add draws, then write the counts and the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, required=True, help="data sets of each size; 0 writes the page again")
+    parser.add_argument("--fresh", action="store_true", help="forget the stored counts")
+    options = parser.parse_args()
+    counts = [] if options.fresh else stored_counts()
+    first = {(count.question, count.samples): count.draws for count in counts}
+    with tempfile.TemporaryDirectory() as folder:
+        learned = LearnedStudy(Path(folder)) if options.draws else None
+        for samples in SIZES if options.draws else ():
+            done, ranked = (first.get((question, samples), 0) for question in ("accuracy at 2x", "DIS"))
+            counts += studied(samples, options.draws, done, ranked)
+            assert learned is not None
+            counts += learned.studied(samples, options.draws, first.get(("DIS of a learned signal", samples), 0))
+    STORED.parent.mkdir(exist_ok=True)
+    store_counts(added(counts))
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), study_table(stored_counts())), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
