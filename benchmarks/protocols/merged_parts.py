@@ -68,10 +68,25 @@ class MergedParts:
             status=status,
             reason=reason,
             randomised=summed(randomised) if len(randomised) == len(values) else None,
+            **self._exactly(point, values),
         )
         if status == "undefined":
             return merged
         return self._with_one_layer(merged) if self.parts[0].in_sample else self.with_realised_status(point, merged)
+
+    def _exactly(self, point: OperatingPoint, values: Sequence[ResampledPoint]) -> dict[str, Tally]:
+        """The sums at exactly a speed-up, where another cache chose and every configuration reaches that far."""
+        every = [part.points[point] for parts in self.choices.results for part in parts]
+        exact = [value.exactly for value in values if value.exactly is not None]
+        if not exact or any(value.exactly_resampled is None for value in every):
+            return {}
+
+        def sums_of(result: PartResult) -> Tally:
+            sums = result.points[point].exactly_resampled
+            assert sums is not None
+            return sums
+
+        return {"exactly": summed(exact), "exactly_resampled": self._resampled(self.choices.at(point), sums_of)}
 
     def with_realised_status(self, point: OperatingPoint, value: ResampledPoint) -> ResampledPoint:
         """A value with the status that follows from what happened on the scored rows."""

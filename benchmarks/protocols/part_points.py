@@ -27,6 +27,7 @@ from exitbench.benchmarks.replay.operating_points import (
     matched,
     nearest_point,
     nearest_points,
+    randomised,
     within_loss,
 )
 from exitbench.benchmarks.replay.tally import Tally, tally_at
@@ -36,17 +37,23 @@ from exitbench.benchmarks.results.vocabulary import MEDIAN
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
-from exitbench.benchmarks.statistics.resampled_points import gather
+from exitbench.benchmarks.statistics.resampled_points import exactly_at, gather
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
 from exitbench.benchmarks.suites.questions import Questions, band_costs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResampledPoint(PointValue):
-    """A value at an operating point on some test samples: ``exits`` [samples], ``resampled`` sums [resamples]."""
+    """A value at an operating point on some test samples: ``exits`` [samples], ``resampled`` sums [resamples].
+
+    Where another cache chose, ``exactly`` and ``exactly_resampled`` are the sums at exactly the speed-up that was asked
+    for, on the test samples' own curve: signals that realise different speed-ups are compared there.
+    """
 
     exits: NDArray[np.int64] | None
     resampled: Tally
+    exactly: Tally | None = None
+    exactly_resampled: Tally | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +118,8 @@ def evaluate_part(
     for point in operating_points:
         if point.kind == "speed_up":
             points[point] = _at_speed_up(train, test, point.number, gather(resampled.test, nearest_to[point]))
+            if part.train_role == "calibration":
+                points[point] = _with_exact_speed_up(points[point], test, point.number, resampled.test)
         elif point.kind == "loss":
             points[point] = _within_loss(train, test, point.number, measure, resampled.test, last_within[point])
         else:
@@ -178,7 +187,7 @@ def threshold_of(point: OperatingPoint, scores: SignalScores) -> float:
     return point.number
 
 
-def _applied(value: PointValue, test: Curve, resampled: Tally, randomised: Tally | None = None) -> ResampledPoint:
+def _applied(value: PointValue, test: Curve, resampled: Tally, expected: Tally | None = None) -> ResampledPoint:
     """A point chosen on the training samples, applied to the test samples."""
     exits = exit_layers(test.scores, value.threshold)
     return ResampledPoint(
@@ -188,16 +197,24 @@ def _applied(value: PointValue, test: Curve, resampled: Tally, randomised: Tally
         resampled=resampled,
         status=value.status,
         reason=value.reason,
-        randomised=randomised,
+        randomised=expected,
     )
 
 
 def _at_speed_up(train: Curve, test: Curve, speed_up: float, resampled: Tally) -> ResampledPoint:
     value = matched(train, speed_up)
-    randomised = value.randomised
-    if randomised is not None and test is not train:
-        randomised = _randomised_elsewhere(train, test, speed_up)
-    return _applied(value, test, resampled, randomised)
+    expected = value.randomised
+    if expected is not None and test is not train:
+        expected = _randomised_elsewhere(train, test, speed_up)
+    return _applied(value, test, resampled, expected)
+
+
+def _with_exact_speed_up(value: ResampledPoint, test: Curve, speed_up: float, sums: Tally) -> ResampledPoint:
+    """The value with what the test samples' own curve has at exactly the speed-up, if it reaches that far."""
+    exactly = randomised(test, speed_up)
+    if exactly is None:
+        return value
+    return dataclasses.replace(value, exactly=exactly, exactly_resampled=exactly_at(sums, speed_up))
 
 
 def _randomised_elsewhere(train: Curve, test: Curve, speed_up: float) -> Tally:

@@ -105,20 +105,29 @@ def average_measure(metrics: Iterable[str]) -> str:
 
 
 def mean_columns(rows: Sequence[Row], protocol: str, caches: Sequence[str], metrics: Metrics) -> list[MeanColumn]:
-    """What can be averaged: values without a layer, gathered over caches."""
+    """What can be averaged: values without a layer, gathered over caches.
+
+    A score that has a value with an error at exactly its speed-up (``held-out``) is averaged there.
+    """
     gathered: dict[tuple[str, str, Question], dict[str, Row]] = {}
     task_scores = {metrics[cache] for cache in caches}
+    exactly = {
+        row._replace(decisions="").key: row
+        for row in rows
+        if row.decisions == "randomised" and not np.isnan(row.std_err)
+    }
     for row in rows:
         if row.protocol != protocol or row.layer is not None or row.decisions or row.operating_point.kind == "tau":
             continue
         if row.signal == DETECTABLE:  # its average comes from the tests of the averages
             continue
+        averaged = exactly.get(row.key, row)
         if row.measure in AVERAGED:
-            gathered.setdefault((row.signal, row.parameters, question_of(row)), {})[row.cache] = row
+            gathered.setdefault((row.signal, row.parameters, question_of(row)), {})[row.cache] = averaged
         if row.measure == metrics[row.cache] and task_scores != {"accuracy"}:
             # Where tasks differ in metric, the paper's average takes each task's own; see results.schema.
             question = (row.operating_point, row.layer, row.decisions, average_measure(task_scores))
-            gathered.setdefault((row.signal, row.parameters, question), {})[row.cache] = row
+            gathered.setdefault((row.signal, row.parameters, question), {})[row.cache] = averaged
     return [MeanColumn(*key, by_cache) for key, by_cache in gathered.items()]
 
 

@@ -36,6 +36,9 @@ TOGETHER = 1 << 16
 """Samples of a layer times layers that are ranked together; more would only take memory."""
 
 
+EXACT = "at exactly the speed-up asked for, on the scored samples' own curve: what tests and averages use"
+
+
 @dataclass(frozen=True, eq=False)
 class Measured:
     """One number with, where it was read off a curve, its resamples [resamples]."""
@@ -167,6 +170,9 @@ def point_rows(blank: Row, value: ResampledPoint, samples: Samples) -> list[Meas
     if blank.operating_point.kind == "loss":
         speed = next(measured for measured in rows if measured.row.measure == "speed_up")
         rows.append(replace(speed, row=speed.row._replace(measure="max_speed_up")))
+    if value.status == "ok" and value.exactly is not None:
+        exact = blank._replace(decisions="randomised", reason=joined(EXACT, blank.reason))
+        rows += tally_rows(exact, value.exactly, value.exactly_resampled, samples)[1:]  # its speed-up is what was asked
     if value.status in ("unmatched", "degenerate") and value.randomised is not None and not _is_near(blank, value):
         how = "the expected value when randomising between the two neighbouring operating points"
         beside = blank._replace(n=samples.size, decisions="randomised", reason=joined(how, blank.reason))

@@ -92,6 +92,20 @@ def nearest_listed_points(tally: Tally, speed_ups: NDArray[np.float64], less: Ta
     return np.asarray(np.where(np.abs(target - before) < np.abs(speed - target), slower, faster))
 
 
+def exactly_at(tally: Tally, speed_up: float) -> Tally:
+    """The expected sums at exactly a speed-up in every resample, [resamples]; the nearest end where it is out of reach.
+
+    Between the two listed points of ``tally`` [points, resamples] around it, linear in the sum of exit layers.
+    """
+    points = len(tally.layers)
+    asked = np.asarray(tally.depth * np.asarray(tally.samples, dtype=np.float64) / speed_up)
+    faster = np.minimum((tally.layers > asked).sum(axis=0), points - 1)
+    before, after = gather(tally, np.maximum(faster - 1, 0)), gather(tally, faster)
+    step = before.layers - after.layers
+    share = np.divide(before.layers - asked, step, out=np.ones_like(asked), where=step > 0)
+    return before.towards(after, np.clip(share, 0.0, 1.0))
+
+
 def listed_points_within_losses(
     tally: Tally,
     measure: Measure,

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 import torch
 
-from exitbench import CacheWriter, Direction, ExitSignal, Input, Layer, Reference, Tensor, evaluate, learned
+from exitbench import CacheWriter, Direction, ExitSignal, Input, Layer, Reference, Tensor, evaluate, learned, replay
 from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.suites.questions import Questions
+from exitbench.benchmarks.thresholds.recommend import recommend
 from exitbench.cache import Cache, synthetic_cache
+from exitbench.errors import InputError
 
 SMALL, MANY = 300, 3000
 
@@ -198,3 +200,54 @@ def test_held_out_scores_of_calibration_rows_are_out_of_fold(caches: tuple[Path,
     scored = score_signals(many, [Memory()], questions, calibration=few)
     assert np.abs(scored.scores(0, "held-out", "calibration").values - 1).max() < 0.01
     assert np.abs(scored.scores(0, "held-out", "test").values - 1).max() < 0.01
+
+
+@dataclass(frozen=True)
+class Restless(Learner):
+    """Learns an offset that no other fit shares, so that no threshold of one fit means anything to another."""
+
+    name: ClassVar[str] = "restless"
+    title: ClassVar[str] = "Restless"
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "ids"})
+
+    def fit(self, calibration, labels):
+        rng = np.random.default_rng(int(calibration[0].ids.sum()) % 2**32)
+        return dataclasses.replace(self, memory=((100.0 * float(rng.normal()),),))
+
+    def score(self, layer: Layer) -> Tensor:
+        return layer.probabilities.amax(dim=1).double() + self.memory[0][0]
+
+
+def test_a_threshold_is_refused_where_only_the_speed_up_is_off(caches: tuple[Path, Path]) -> None:
+    cache = Cache(caches[0])
+    with pytest.raises(
+        InputError, match=r"no threshold gives speed_up 2: .*x on the scored rows, more than 2% from 2.00x"
+    ):
+        recommend(cache, [Restless()], speed_up=2.0, resamples=10)
+    assert recommend(cache, [Overfit()], speed_up=2.0, resamples=10).speed_up.value == pytest.approx(2.0, abs=0.2)
+
+
+def test_held_out_entries_are_compared_at_exactly_the_speed_up_that_was_asked_for(caches: tuple[Path, Path]) -> None:
+    few, many = caches
+    asked = {"speed_ups": [2.0], "rates_speed_up": 2.0, "losses": [], "resamples": 100}
+    evaluated = evaluate(many, ["deebert", "e-lang"], protocols=["held-out"], calibration=few, **asked)
+    results = evaluated.results[
+        (evaluated.results.operating_point == "speed_up=2") & (evaluated.results.measure == "accuracy")
+    ]
+    values, expected = {}, {}
+    for name in ("deebert", "e-lang"):
+        own = results[results.signal == name].set_index("decisions")
+        assert own.loc["", "status"] == "ok"
+        values[name] = own.loc["randomised"]
+        curve = replay(many, name)
+        cost, score = curve.tally.mean_exit_layer[::-1], curve.score("accuracy")[::-1]
+        expected[name] = float(np.interp(curve.depth / 2.0, cost, score))
+        assert values[name].value == pytest.approx(expected[name])
+        assert values[name].low <= values[name].value <= values[name].high
+        assert values[name].std_err > 0
+    pairs = evaluated.pairs
+    (pair,) = pairs[(pairs.operating_point == "speed_up=2") & (pairs.measure == "accuracy")].itertuples()
+    assert {pair.signal_a, pair.signal_b} == {"deebert", "e-lang"}
+    assert pair.difference == pytest.approx(expected[pair.signal_a] - expected[pair.signal_b])
+    best = results[(results.decisions == "") & results.best.eq(True)].signal.tolist()
+    assert best == [max(expected, key=expected.get)]

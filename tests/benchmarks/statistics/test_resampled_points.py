@@ -7,6 +7,7 @@ from exitbench.benchmarks.replay.operating_points import ROUNDING, nearest_point
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import (
+    exactly_at,
     fewest_right,
     listed_points_within_losses,
     nearest_listed_points,
@@ -88,3 +89,28 @@ def test_the_points_nearest_to_many_speed_ups_are_the_nearest_of_all(seed, integ
 def test_one_senseless_speed_up_among_many_is_refused():
     with pytest.raises(InputError, match="above 0, found -1"):
         nearest_points(random_case(3).curve, np.array([2.0, -1.0]))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_value_at_exactly_a_speed_up_lies_on_the_line_between_its_neighbours(seed):
+    whole, _, _ = whole_part_and_rest(seed)
+    for speed_up in (1.0, 1.3, 2.0, 50.0):
+        exact = exactly_at(whole, speed_up)
+        for column in np.flatnonzero(whole.samples):
+            layers, right = whole.layers[:, column].astype(float), whole.correct[:, column].astype(float)
+            asked = whole.depth * float(whole.samples[column]) / speed_up
+            reached = float(np.clip(asked, layers.min(), layers.max()))
+            assert exact.layers[column] == pytest.approx(reached)
+            # Where no drawn sample moves, several points have one cost: any of them may be the neighbour.
+            between = {
+                float(np.interp(reached, layers[::-1][kept], right[::-1][kept])) for kept in one_per_cost(layers)
+            }
+            assert min(abs(exact.correct[column] - value) for value in between) < 1e-9
+
+
+def one_per_cost(layers):
+    """Rising positions with one point per cost: the first, or the last of each group of equal costs."""
+    rising = layers[::-1]
+    first = np.concatenate([[True], rising[1:] != rising[:-1]])
+    last = np.concatenate([rising[1:] != rising[:-1], [True]])
+    return first, last
