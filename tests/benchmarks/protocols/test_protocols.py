@@ -7,13 +7,14 @@ import pytest
 
 from exitbench.benchmarks.protocols.choice import Choices, choose
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
-from exitbench.benchmarks.protocols.part_points import Criterion
+from exitbench.benchmarks.protocols.part_points import Criterion, threshold_of
 from exitbench.benchmarks.protocols.splits import describe_choice, fold_numbers, parts_of
 from exitbench.benchmarks.results.operating_point import at_speed_up, at_threshold, within_loss
 from exitbench.benchmarks.run.measure_stage import evaluate_configurations
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.errors import InputError
+from tests.support.score_cases import random_case
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
 
 QUESTIONS = Questions(
@@ -370,3 +371,17 @@ def test_the_error_of_a_held_out_speed_up_is_the_jackknifes(tmp_path):
     of_scored = np.sqrt((len(exits) - 1) * without.var())
     # The 250 rows that chose vary as the 400 scored ones do, row by row.
     assert merged._speed_up_error(value) == pytest.approx(of_scored * np.sqrt(1 + 400 / 250), rel=0.01)
+
+
+@pytest.mark.parametrize("samples", [9, 10])
+def test_the_median_threshold_is_the_lower_median_of_the_first_layer_that_may_exit(samples):
+    scores = random_case(3, samples=samples).scores
+    first = sorted(scores.values[scores.first_exit_layer - 1].tolist())
+    assert threshold_of(at_threshold("median"), scores) == first[4]
+
+
+def test_a_curve_from_the_first_to_the_last_layer_reaches_every_cost(tmp_path):
+    arrays = random_arrays(5, samples=40, depth=5, configurations=1)
+    scored = scored_cache(tmp_path / "s", *arrays, grid(1))
+    (result,) = evaluate_configurations(scored, [0], IN_SAMPLE).results["in-sample"][0]
+    assert result.reaches.all()
