@@ -12,7 +12,7 @@ from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.benchmarks.run import run_record
 from exitbench.benchmarks.run import run_suite as runner
 from exitbench.benchmarks.run.run_suite import run_suite
-from exitbench.benchmarks.run.units import CompareUnit
+from exitbench.benchmarks.run.units import CompareUnit, MeasureUnit
 from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.errors import InputError
@@ -87,6 +87,23 @@ def test_a_comparison_that_broke_off_is_not_taken_for_a_finished_one(finished, s
         outcome = run_suite(suite, out)
     assert [failure.label for failure in outcome.failures] == ["m-a-dev: comparisons"]
     assert outcome.files.table("pairs").empty
+    assert run_suite(suite, out).complete
+    assert digests(out) == digests(finished)
+
+
+def test_what_was_compared_without_a_signal_is_compared_again_with_it(finished, suite, tmp_path, monkeypatch):
+    out, work = tmp_path / "out", MeasureUnit.work
+
+    def short_of_memory(unit):
+        if unit.label.endswith("deebert"):
+            raise InputError("out of memory")
+        work(unit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MeasureUnit, "work", short_of_memory)
+        outcome = run_suite(suite, out)
+    assert [failure.label for failure in outcome.failures] == ["m-a-dev: deebert"]
+    assert "deebert" not in set(outcome.files.results["signal"])
     assert run_suite(suite, out).complete
     assert digests(out) == digests(finished)
 
