@@ -145,7 +145,7 @@ def calibration_table(run: FinishedRun, group: Group, protocol: str, measure: st
         question="Is a layer as often right as its score says?",
         topic="dis",
         columns=layer_columns(run, group, measure, "lower"),
-        rows=tuple(rows),
+        rows=(*rows, *foot_rows(run, cells)),
         notes=tuple(notes),
         protocol=protocol,
         model=group.model,

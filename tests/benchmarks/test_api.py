@@ -158,7 +158,7 @@ def test_every_value_of_a_grid_has_rows_and_so_has_the_choice(evaluation):
     chosen = only_row(rows, parameters="alpha=0.1|10,center=false", **at)
     assert chosen.value == max(single)
     assert json.loads(chosen.chosen) == {f"alpha={('0.1', '10')[int(np.argmax(single))]},center=false": 1}
-    assert chosen.reason == f"chosen: alpha={('0.1', '10')[int(np.argmax(single))]},center=false"
+    assert chosen.reason.startswith(f"chosen: alpha={('0.1', '10')[int(np.argmax(single))]},center=false")
 
 
 def test_a_grid_value_that_exits_too_late_is_left_out_with_a_note(evaluation):
@@ -404,12 +404,15 @@ def test_bounds_stand_where_they_belong(evaluation, protocol):
         ("oracle", ""),
         ("final", "final"),
         ("fixed", ""),
+        ("fixed", "speed_up=1.5"),
+        ("fixed", "speed_up=2"),
         ("random", "speed_up=1.5"),
         ("random", "speed_up=2"),
     }
     for speed_up in (1.5, 2.0):
-        chance = {"signal": "random", "operating_point": f"speed_up={speed_up:g}", "measure": "speed_up"}
-        assert only_row(bounds, **chance).value == pytest.approx(speed_up)
+        for signal in ("fixed", "random"):
+            exactly = {"signal": signal, "operating_point": f"speed_up={speed_up:g}", "measure": "speed_up"}
+            assert only_row(bounds, **exactly).value == pytest.approx(speed_up)
 
 
 @pytest.mark.parametrize("signal", ["deebert", "pabee"])
