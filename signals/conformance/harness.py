@@ -30,7 +30,7 @@ def points(signal: Subject) -> Iterator[ExitSignal]:
     yield default
     for parameter in parameters(signal):
         values = (False, True) if parameter.type is bool else (*parameter.grid, *parameter.choices)
-        yield from (signal(**{parameter.name: value}) for value in values if value != parameter.default)
+        yield from (signal(**{parameter.attribute: value}) for value in values if value != parameter.default)
 
 
 @contextmanager

@@ -40,6 +40,12 @@ class Parameter:
     above: float | None
     help: str
     signal: bool = False
+    field: str = ""
+
+    @property
+    def attribute(self) -> str:
+        """The field that holds its value: mostly of its own name."""
+        return self.field or self.name
 
     @property
     def allowed(self) -> str:
@@ -112,7 +118,8 @@ def _read_parameters(signal: type[Any]) -> tuple[Parameter, ...]:
     types = typing.get_type_hints(signal)
     return tuple(
         Parameter(
-            name=field.name,
+            name=field.metadata.get("written") or field.name,
+            field=field.name,
             type=types[field.name],
             default=field.default,
             grid=field.metadata.get("grid", ()),
@@ -146,13 +153,13 @@ def value_text(value: bool | float | str) -> str:
 
 def parameters_text(signal: Any) -> str:
     """Every parameter of a signal with its value, comma-separated."""
-    names = (parameter.name for parameter in parameters(type(signal)))
-    return ",".join(f"{name}={value_text(getattr(signal, name))}" for name in names)
+    values = ((parameter.name, getattr(signal, parameter.attribute)) for parameter in parameters(type(signal)))
+    return ",".join(f"{name}={value_text(value)}" for name, value in values)
 
 
 def signal_text(signal: Any) -> str:
     """The shortest text of a signal: the parameters that differ from their defaults, in declared order."""
-    values = ((parameter, getattr(signal, parameter.name)) for parameter in parameters(type(signal)))
+    values = ((parameter, getattr(signal, parameter.attribute)) for parameter in parameters(type(signal)))
     changed = ",".join(
         f"{parameter.name}={value_text(value)}" for parameter, value in values if value != parameter.default
     )
@@ -168,12 +175,13 @@ def parameter(
     above: float | None = None,
     help: str = "",  # noqa: A002
     signal: bool = False,
+    written: str = "",
 ) -> Any:
     """A parameter of a signal: its default, the published grid, the values allowed, one line of help.
 
     The field's annotation (``int``, ``float``, ``bool`` or ``str``) is its type. ``choices`` lists the only
     values allowed; ``at_least`` and ``above`` bound a number from below, the second one strictly. ``signal`` says that
-    the value is the text of another signal.
+    the value is the text of another signal. ``written`` is its name in a text, where that cannot be the field's.
     """
     return field(
         default=default,
@@ -184,6 +192,7 @@ def parameter(
             "above": above,
             "help": help,
             "signal": signal,
+            "written": written,
         },
     )
 

@@ -90,7 +90,8 @@ class ExitSignal:
 
     def __post_init__(self) -> None:
         for parameter in parameters(type(self)):
-            object.__setattr__(self, parameter.name, parameter.checked(self.name, getattr(self, parameter.name)))
+            value = parameter.checked(self.name, getattr(self, parameter.attribute))
+            object.__setattr__(self, parameter.attribute, value)
 
     @property
     def text(self) -> str:
@@ -163,7 +164,9 @@ class ExitSignal:
         """Name, parameters and learned values as plain JSON values; floats survive exactly."""
         return {
             "name": self.name,
-            "parameters": {parameter.name: getattr(self, parameter.name) for parameter in parameters(type(self))},
+            "parameters": {
+                parameter.attribute: getattr(self, parameter.attribute) for parameter in parameters(type(self))
+            },
             "learned": {name: plain(self.name, getattr(self, name)) for name in learned_fields(type(self))},
         }
 

@@ -76,4 +76,5 @@ def expand(signal: type[S], values_by_parameter: Mapping[str, Iterable[str]]) ->
         if len(set(values)) < len(values):
             raise InputError(f"signal {signal.name}: {key} lists the same value twice in {'|'.join(written)!r}")
         grids[key] = values
-    return [signal(**dict(zip(grids, point, strict=True))) for point in itertools.product(*grids.values())]
+    attributes = [declared[key].attribute for key in grids]
+    return [signal(**dict(zip(attributes, point, strict=True))) for point in itertools.product(*grids.values())]

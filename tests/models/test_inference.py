@@ -172,6 +172,40 @@ def test_exits_and_answers_equal_the_replay_of_a_cache(text: str, source: Collec
     assert len(seen) >= 2, "the thresholds tried say too little"
 
 
+@pytest.fixture(scope="module")
+def with_features(tmp_path_factory: pytest.TempPathFactory) -> Collected:
+    return collected(tmp_path_factory.mktemp("features"), features="float32")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "berxit",
+        "berxit[form=published]",
+        "calibrated[of=vim]",
+        "edr",
+        "fdbd",
+        "knn-agreement[neighbours=3]",
+        "mahalanobis",
+        "mahalanobis[form=margin]",
+        "meta[features=true]",
+        "residual",
+        "she",
+        "vim",
+    ],
+)
+def test_signals_learned_from_features_exit_live_as_in_the_replay(text: str, with_features: Collected) -> None:
+    source, signal = with_features, ready(text, with_features.cache)
+    scores = score(source.cache, signal)
+    decided = source.decided
+    for threshold in gaps(scores, signal, source.cache.layers):
+        exits = np.array(literal_exits(scores, signal, threshold))
+        for batch_size in (1, 32):
+            live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
+            left = np.array([answer.exit_layer for answer in live])
+            assert np.array_equal(left[decided], exits[decided]), f"at {threshold}, batches of {batch_size}"
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_drops_samples_and_keeps_the_exits_of_its_replay(family: str, tmp_path: Path) -> None:
     source = collected(tmp_path, family)

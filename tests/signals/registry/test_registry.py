@@ -18,8 +18,9 @@ from tests.support.signal_files import write_signal
 def test_the_published_signals_and_the_baseline_are_found(registry: Registry) -> None:
     eight = {"deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap"}
     plain = {"margin", "max-logit", "gini", "gen", "beem", "saturation"}
-    learned = {"calibrated", "meta", "jei-gate", "eenet"}
-    assert set(registry.signals) >= eight | plain | learned | {"random"}
+    from_logits = {"calibrated", "meta", "jei-gate", "eenet"}
+    from_features = {"berxit", "edr", "fdbd", "knn-agreement", "mahalanobis", "residual", "she", "vim"}
+    assert set(registry.signals) >= eight | plain | from_logits | from_features | {"random", "output"}
     assert registry.broken == []
 
 

@@ -1,0 +1,138 @@
+"""BERxiT's learning-to-exit unit, on a frozen network: a linear map of the feature that says whether the head is right.
+
+.. math:: s_m = w_{m, y_m} \\cdot x_m + c_{m, y_m}, \\qquad \\text{exit when } s_m \\ge \\tau
+
+``form=published`` has one map for all layers and classes, ``w . x + c``. On a frozen network that form is weak by
+construction: with two classes certainty is an even function of the position along the head's direction, which no
+linear function is. ``form=class-conditional``, the default, has a map per layer and predicted class and can express it.
+
+Both minimise the mean squared error to [answer right] with a ridge penalty, ``penalty`` times the mean variance of the
+features: a closed form, from sums over blocks of rows.
+
+Reference: Xin, Tang, Yu, Lin, *BERxiT: Early Exiting for BERT with Better Fine-Tuning and Extension to Regression*,
+EACL 2021.
+
+Where published code differs: its unit has a sigmoid and is trained with the network, whose features it shapes; that is
+lost here. It outputs uncertainty and leaves below a threshold; and it learns from training rows, nearly all right.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from exitbench.exit_rule import Direction
+from exitbench.signals.contract.feature_statistics import Array, Packed, blocks, pack, require_features, unpack
+from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.learned_signal import LearnedSignal
+from exitbench.signals.contract.parameters import learned, parameter
+from exitbench.signals.contract.signal import Reference
+
+
+@dataclass(frozen=True)
+class BERxiT(LearnedSignal):
+    """A linear estimate of whether the answer is right."""
+
+    name: ClassVar[str] = "berxit"
+    title: ClassVar[str] = "BERxiT"
+    reference: ClassVar[Reference] = Reference(
+        "BERxiT: Early Exiting for BERT with Better Fine-Tuning and Extension to Regression",
+        2021,
+        "https://aclanthology.org/2021.eacl-main.8",
+    )
+    exits_when: ClassVar[Direction] = ">="
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "features"})
+    shift_invariant = True
+
+    form: str = parameter(
+        "class-conditional", choices=("class-conditional", "published"), help="a map per layer and class, or one map"
+    )
+    penalty: float = parameter(10.0, grid=(1.0, 10.0, 100.0), above=0, help="of the ridge, in mean feature variances")
+    maps: tuple[Packed, ...] | None = learned()
+
+    @property
+    def needs_fit(self) -> bool:
+        return self.maps is None
+
+    @cached_property
+    def tensors(self) -> list[Tensor]:
+        """Slopes and, last, intercept of each class at each layer, [classes, width + 1]."""
+        return [unpack(packed) for packed in self.maps or ()]
+
+    def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
+        shared: Moments | None = None
+        maps = []
+        for layer in calibration[:-1]:
+            features = require_features(self.text, layer)
+            right = (layer.prediction == labels).double().cpu().numpy()
+            answers = layer.prediction.cpu().numpy()
+            if self.form == "published":
+                shared = Moments.of(features, right, np.ones(len(right), dtype=bool)).plus(shared)
+                continue
+            parts = [Moments.of(features, right, answers == number) for number in range(layer.classes)]
+            everyone = parts[0]
+            for part in parts[1:]:
+                everyone = everyone.plus(part)
+            # A class that was never predicted takes the map of all.
+            maps.append(pack(np.stack([(part if part.rows else everyone).ridge(self.penalty) for part in parts])))
+        if shared is not None:
+            maps = [pack(shared.ridge(self.penalty)[None])] * (len(calibration) - 1)
+        return dataclasses.replace(self, maps=tuple(maps))
+
+    def score(self, layer: Layer) -> Tensor:
+        self.require_layer(layer, self.maps)
+        values = require_features(self.text, layer).double()
+        maps = self.tensors[layer.index - 1].to(values.device)
+        own = maps[layer.prediction] if len(maps) > 1 else maps.expand(len(values), -1)
+        return (values * own[:, :-1]).sum(dim=1) + own[:, -1]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over rows from which a linear regression follows: of x, of x x^T, of x t and of t."""
+
+    rows: int
+    first: Array
+    second: Array
+    cross: Array
+    target: float
+
+    @classmethod
+    def of(cls, features: Tensor, target: Array, chosen: NDArray[np.bool_]) -> "Moments":
+        """The sums over the chosen rows."""
+        width = features.shape[1]
+        first, second, cross = np.zeros(width), np.zeros((width, width)), np.zeros(width)
+        for rows, values in blocks(features):
+            inside = values[chosen[rows]]
+            first += inside.sum(axis=0)
+            second += inside.T @ inside
+            cross += target[rows][chosen[rows]] @ inside
+        return cls(int(chosen.sum()), first, second, cross, float(target[chosen].sum()))
+
+    def plus(self, other: "Moments | None") -> "Moments":
+        """The sums over both sets of rows."""
+        if other is None:
+            return self
+        return Moments(
+            self.rows + other.rows,
+            self.first + other.first,
+            self.second + other.second,
+            self.cross + other.cross,
+            self.target + other.target,
+        )
+
+    def ridge(self, penalty: float) -> Array:
+        """Slopes and intercept, [width + 1], of the ridge regression whose penalty is in mean variances per row."""
+        from scipy.linalg import solve
+
+        mean, rate = self.first / self.rows, self.target / self.rows
+        covariance = self.second / self.rows - np.outer(mean, mean)
+        scale = max(float(np.trace(covariance)) / len(mean), 1e-12)
+        shrunk = covariance + penalty * scale * np.eye(len(mean))
+        slopes = solve(shrunk, self.cross / self.rows - rate * mean, assume_a="pos")
+        return np.append(slopes, rate - slopes @ mean)

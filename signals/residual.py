@@ -1,0 +1,90 @@
+"""Residual, the feature part of ViM: exit when little of the feature lies outside the directions that features take.
+
+.. math:: s_m = -\\|V^\\top (x + o)\\|, \\qquad \\text{exit when } s_m \\ge \\tau
+
+with ``o = pinv(W) b`` (as in NSP) and V the eigenvectors of ``sum (x + o)(x + o)^T`` over the calibration samples
+beyond the D largest: D = 1000 from a width of 2048 on, 512 from 768 on, half the width below.
+
+Reference: Wang, Li, Feng, Zhang, *ViM: Out-Of-Distribution with Virtual-logit Matching*, CVPR 2022.
+
+Where published code differs: it takes the principal space of training features of the last layer. It asks whether an
+input is typical, which is another question than whether the answer is right. V is kept in float32.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from torch import Tensor
+
+from exitbench.errors import InputError
+from exitbench.exit_rule import Direction
+from exitbench.signals.contract.feature_statistics import Packed, lengths, pack, require_features, second_moment, unpack
+from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.learned_signal import ById
+from exitbench.signals.contract.parameters import learned
+from exitbench.signals.contract.signal import ExitSignal, Reference
+
+
+@dataclass(frozen=True)
+class Residual(ExitSignal):
+    """The norm of the feature outside its principal space."""
+
+    name: ClassVar[str] = "residual"
+    title: ClassVar[str] = "Residual (ViM)"
+    reference: ClassVar[Reference] = Reference(
+        "ViM: Out-Of-Distribution with Virtual-logit Matching", 2022, "https://arxiv.org/abs/2203.10807"
+    )
+    exits_when: ClassVar[Direction] = ">="
+    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "features", "head"})
+
+    bases: tuple[Packed, ...] | None = learned()
+
+    @property
+    def needs_fit(self) -> bool:
+        return self.bases is None
+
+    @cached_property
+    def tensors(self) -> list[Tensor]:
+        """V of each layer, [width, width - D]."""
+        return [unpack(packed) for packed in self.bases or ()]
+
+    def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
+        return dataclasses.replace(self, bases=tuple(minor_basis(self.text, layer) for layer in ById(calibration)[:-1]))
+
+    def score(self, layer: Layer) -> Tensor:
+        if self.bases is None or layer.index > len(self.bases):
+            raise InputError(f"signal {self.text} must be fitted on a calibration set with layer {layer.index} first")
+        return -outside_norm(self.text, layer, self.tensors[layer.index - 1])
+
+
+def principal_dimensions(width: int) -> int:
+    """How many directions count as principal, by the publication's rule."""
+    if width >= 2048:
+        return 1000
+    return 512 if width >= 768 else width // 2
+
+
+def minor_basis(signal: str, layer: Layer) -> Packed:
+    """V of a layer: the directions that shifted features take least."""
+    from scipy.linalg import eigh
+
+    if layer.head is None:
+        raise InputError(f"layer {layer.index}: signal {signal} needs heads, and this input has none")
+    features = require_features(signal, layer)
+    moment = second_moment(features, layer.head.offset.cpu().numpy())
+    width = len(moment)
+    _, vectors = eigh(moment, subset_by_index=(0, width - principal_dimensions(width) - 1))
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+    return pack(vectors * signs, "float32")
+
+
+def outside_norm(signal: str, layer: Layer, basis: Tensor) -> Tensor:
+    """The norm of each shifted feature in the minor directions, [samples] float64."""
+    if layer.head is None:
+        raise InputError(f"layer {layer.index}: signal {signal} needs heads, and this input has none")
+    shifted = require_features(signal, layer).double() + layer.head.offset
+    return lengths(shifted @ basis.to(shifted.device))

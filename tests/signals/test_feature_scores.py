@@ -1,0 +1,252 @@
+"""Signals learned from features: each against plain arrays or scikit-learn, on planted rules, and on a real cache."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp, softmax
+from scipy.stats import entropy
+from sklearn.covariance import LedoitWolf
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import NearestNeighbors
+
+from exitbench.benchmarks.scoring.score_cache import fitted, score
+from exitbench.cache import Cache
+from exitbench.errors import InputError
+from exitbench.places import FIXTURES
+from exitbench.signals import load_registry, score_layers
+from exitbench.signals.conformance.synthetic_layers import SyntheticLayers, synthetic_layers
+from exitbench.signals.contract import feature_statistics
+from exitbench.signals.contract.feature_statistics import class_means, pack, second_moment, unpack
+from exitbench.signals.edr import EDR, distance_ratio
+from exitbench.signals.mahalanobis import Mahalanobis
+from exitbench.signals.residual import principal_dimensions
+from tests.support.planted_layers import auroc, layers_from, nothing_decides
+
+REGISTRY = load_registry()
+ALL = ["berxit", "berxit[form=published]", "edr", "fdbd", "knn-agreement", "mahalanobis", "mahalanobis[form=margin]"]
+ALL += ["residual", "she", "she[form=cosine]", "vim"]
+LABELLED = [text for text in ALL if text.split("[")[0] in ("berxit", "edr", "knn-agreement", "mahalanobis", "she")]
+
+
+def arrays(data: SyntheticLayers, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Features, logits, answers and labels of a layer (from 1)."""
+    chosen = data.layers[layer - 1]
+    assert chosen.features is not None
+    logits = chosen.logits.double().numpy()
+    return chosen.features.double().numpy(), logits, logits.argmax(axis=1), data.labels.numpy()
+
+
+def expected(text: str, data: SyntheticLayers, layer: int) -> np.ndarray:
+    """The scores of a layer by plain arrays and scikit-learn, fitted on the very samples."""
+    x, logits, answers, labels = arrays(data, layer)
+    head = data.layers[layer - 1].head
+    assert head is not None
+    classes, rows = logits.shape[1], np.arange(len(x))
+    right = answers == labels
+    means = np.stack([x[labels == c].mean(axis=0) for c in range(classes)])
+    within = x - means[labels]
+    others = np.ones((len(x), classes), dtype=bool)
+    others[rows, answers] = False
+    if text == "berxit":
+        scores = np.empty(len(x))
+        for c in range(classes):
+            inside = x[answers == c]
+            scale = inside.var(axis=0).mean() * len(inside)
+            model = Ridge(alpha=10 * scale).fit(inside, right[answers == c].astype(float))
+            scores[answers == c] = model.predict(inside)
+        return scores
+    if text == "berxit[form=published]":
+        stacked = [arrays(data, m) for m in range(1, len(data.layers))]
+        every = np.concatenate([part[0] for part in stacked])
+        target = np.concatenate([part[2] == labels for part in stacked]).astype(float)
+        return Ridge(alpha=10 * every.var(axis=0).mean() * len(every)).fit(every, target).predict(x)
+    if text == "edr":
+        distances = np.linalg.norm(x[:, None] - means, axis=2)
+        own, other = distances[rows, answers], np.where(others, distances, np.inf).min(axis=1)
+        ratio = (1 + (own - other) / np.maximum(own, other)) / 2
+        return 2 / (1 / ratio + 1 / (entropy(softmax(logits, axis=1), axis=1) / np.log(classes)))
+    if text == "fdbd":
+        weight = head.weight.numpy()
+        total = np.zeros(len(x))
+        for row in rows:
+            for c in range(classes):
+                if c != answers[row]:
+                    gap = np.linalg.norm(weight[answers[row]] - weight[c])
+                    total[row] += (logits[row, answers[row]] - logits[row, c]) / gap
+        return total / np.linalg.norm(x - x.mean(axis=0), axis=1)
+    if text == "knn-agreement":
+        unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+        bank = x.astype(np.float16).astype(float)
+        bank /= np.linalg.norm(bank, axis=1, keepdims=True)
+        near = NearestNeighbors(n_neighbors=20).fit(bank).kneighbors(unit, return_distance=False)
+        return (labels[near] == answers[:, None]).mean(axis=1)
+    if text.startswith("mahalanobis"):
+        precision = np.linalg.inv(LedoitWolf(assume_centered=True).fit(within).covariance_)
+        distances = np.stack([np.einsum("ij,jk,ik->i", x - mean, precision, x - mean) for mean in means], axis=1)
+        if "margin" not in text:
+            return -distances.min(axis=1)
+        return np.where(others, distances, np.inf).min(axis=1) - distances[rows, answers]
+    if text.startswith("she"):
+        good = np.stack([x[right & (answers == c)].mean(axis=0) for c in range(classes)])[answers]
+        product = (x * good).sum(axis=1)
+        cosine = product / np.linalg.norm(x, axis=1) / np.linalg.norm(good, axis=1)
+        return cosine if "cosine" in text else product
+    shifted = x + np.linalg.pinv(head.weight.numpy()) @ head.bias.numpy()
+    _, _, directions = np.linalg.svd(shifted, full_matrices=True)
+    norm = np.linalg.norm(shifted @ directions[principal_dimensions(x.shape[1]) :].T, axis=1)
+    if text == "residual":
+        return -norm
+    return logsumexp(logits, axis=1) - logits.max(axis=1).mean() / norm.mean() * norm
+
+
+@pytest.mark.parametrize("text", ALL)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_are_those_of_plain_arrays(text: str, classes: int) -> None:
+    data = synthetic_layers(150, depth=4, classes=classes, seed=7)
+    scores = score_layers(REGISTRY.make(text).fit(data.layers, data.labels), data.layers).numpy()
+    for layer in (1, 2, 3):
+        # Some fitted arrays are kept in float32.
+        np.testing.assert_allclose(scores[layer - 1], expected(text, data, layer), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_neither_the_order_of_samples_nor_the_size_of_blocks_matters(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = synthetic_layers(90, depth=4, seed=5)
+    order = torch.randperm(90, generator=torch.Generator().manual_seed(1))
+    signal = REGISTRY.make(text)
+    whole = signal.fit(data.layers, data.labels)
+    permuted = signal.fit([layer.take(order) for layer in data.layers], data.labels[order])
+    assert permuted.to_json() == whole.to_json()
+    monkeypatch.setattr(feature_statistics, "BLOCK", 7)
+    scores = score_layers(signal.fit(data.layers, data.labels), data.layers)
+    torch.testing.assert_close(scores, score_layers(whole, data.layers), rtol=1e-5, atol=1e-6)
+
+
+def planted(rows: int, seed: int) -> tuple[list, torch.Tensor]:
+    """Answers are right where the feature lies on their class's side; logits say nothing of it."""
+    draw = np.random.default_rng(seed)
+    labels = draw.integers(0, 2, rows)
+    features = draw.normal(size=(3, rows, 8))
+    features[:, :, 0] += np.where(labels == 1, 2.0, -2.0)
+    logits = np.zeros((3, rows, 2))
+    answers = draw.integers(0, 2, (3, rows))
+    np.put_along_axis(logits, answers[:, :, None], draw.uniform(1, 2, (3, rows, 1)), axis=2)
+    return layers_from(logits, features), torch.from_numpy(labels)
+
+
+@pytest.mark.parametrize(
+    "text", ["berxit", "edr", "knn-agreement", "mahalanobis[form=margin]", "she", "she[form=cosine]"]
+)
+def test_a_rule_in_the_feature_is_found(text: str) -> None:
+    layers, labels = planted(1500, 0)
+    fresh, fresh_labels = planted(1500, 1)
+    assert auroc(REGISTRY.make(text).fit(layers, labels), fresh, fresh_labels, 2) > 0.9
+
+
+def test_one_linear_map_cannot_say_that_either_side_is_certain() -> None:
+    layers, labels = planted(1500, 0)
+    fresh, fresh_labels = planted(1500, 1)
+    published = REGISTRY.make("berxit[form=published]").fit(layers, labels)
+    assert auroc(published, fresh, fresh_labels, 2) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("text", LABELLED)
+def test_a_rule_that_is_not_there_is_not_found(text: str) -> None:
+    layers, labels = nothing_decides(3000, seed=0)
+    fresh, fresh_labels = nothing_decides(3000, seed=1)
+    assert auroc(REGISTRY.make(text).fit(layers, labels), fresh, fresh_labels, 2) == pytest.approx(0.5, abs=0.04)
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_missing_features_a_missing_fit_and_unknown_layers_are_refused(text: str) -> None:
+    data = synthetic_layers(40, depth=5)
+    signal = REGISTRY.make(text)
+    assert signal.needs_fit
+    with pytest.raises(InputError):
+        signal.step(data.layers[0], None)
+    short = signal.fit([dataclasses.replace(layer, depth=3) for layer in data.layers[:3]], data.labels)
+    with pytest.raises(InputError):
+        score_layers(short, data.layers)
+    with pytest.raises(InputError, match="needs features"):
+        signal.fit([dataclasses.replace(layer, features=None) for layer in data.layers], data.labels)
+
+
+@pytest.mark.parametrize("text", ["fdbd", "residual", "vim"])
+def test_missing_heads_are_refused(text: str) -> None:
+    data = synthetic_layers(40, depth=4)
+    ready = REGISTRY.make(text).fit(data.layers, data.labels)
+    with pytest.raises(InputError, match="needs heads"):
+        ready.step(dataclasses.replace(data.layers[0], head=None), None)
+
+
+@pytest.mark.parametrize("text", LABELLED)
+def test_a_class_that_no_sample_has_leaves_finite_scores(text: str) -> None:
+    data = synthetic_layers(80, depth=4, classes=3, seed=2)
+    some = torch.nonzero(data.labels != 2)[:, 0]
+    signal = REGISTRY.make(text).fit([layer.take(some) for layer in data.layers], data.labels[some])
+    assert score_layers(signal, data.layers).isfinite().all()
+
+
+def test_with_two_classes_the_margin_of_mahalanobis_ranks_as_linear_discriminants() -> None:
+    data = synthetic_layers(2000, depth=3, classes=2, seed=1)
+    x, _, answers, labels = arrays(data, 1)
+    model = LinearDiscriminantAnalysis(solver="lsqr", priors=[0.5, 0.5]).fit(x, labels)
+    ours = score_layers(Mahalanobis(form="margin").fit(data.layers, data.labels), data.layers)[0].numpy()
+    theirs = np.where(answers == 1, 1, -1) * model.decision_function(x)
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.99, "but for the shrinkage they are one map"
+
+
+def test_equal_prototypes_and_a_feature_on_its_prototype_have_a_ratio() -> None:
+    distances = torch.tensor([[0.0, 0.0], [0.0, 3.0], [3.0, 0.0]], dtype=torch.float64)
+    assert distance_ratio(distances, torch.tensor([0, 0, 0])).tolist() == [0.5, 0.0, 1.0]
+    data = synthetic_layers(30, depth=3)
+    on_it = EDR().fit(data.layers, data.labels)
+    certain = dataclasses.replace(data.layers[0], logits=torch.tensor([[1e4, 0.0, 0.0]] * 30))
+    assert (on_it.score(certain) == 0).all()
+
+
+def test_the_bank_is_bounded_and_spread_over_the_ids() -> None:
+    data = synthetic_layers(100, depth=3, seed=1)
+    signal = REGISTRY.make("knn-agreement[bank=10]").fit(data.layers, data.labels)
+    assert signal.labels == tuple(data.labels[[0, 11, 22, 33, 44, 55, 66, 77, 88, 99]].tolist())
+
+
+def test_arrays_come_back_from_text_to_the_last_bit() -> None:
+    values = np.random.default_rng(0).normal(size=(3, 5))
+    assert torch.equal(unpack(pack(values)), torch.from_numpy(values))
+    assert torch.equal(unpack(pack(values, "float32")), torch.from_numpy(values.astype(np.float32).astype(float)))
+
+
+def test_means_and_moments_are_those_of_the_whole_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feature_statistics, "BLOCK", 3)
+    draw = np.random.default_rng(0)
+    values, groups = draw.normal(size=(10, 4)), np.array([0, 0, 1, 1, 1, 0, -1, 1, 0, 0])
+    means, counts = class_means(torch.from_numpy(values), groups, 3)
+    assert counts.tolist() == [5, 4, 0]
+    np.testing.assert_allclose(means[0], values[groups == 0].mean(axis=0))
+    np.testing.assert_allclose(means[2], values[groups >= 0].mean(axis=0))
+    shift = draw.normal(size=4)
+    np.testing.assert_allclose(
+        second_moment(torch.from_numpy(values), shift), (values + shift).T @ (values + shift), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("text", ["berxit", "edr", "fdbd", "she", "mahalanobis[form=margin]"])
+def test_on_a_real_cache_half_of_the_rows_teach_something_about_the_others(text: str) -> None:
+    cache = Cache(FIXTURES / "caches" / "mpnet-base-sst2-dev")
+    even, odd = np.arange(0, cache.rows, 2), np.arange(1, cache.rows, 2)
+    signal = fitted(REGISTRY.make(text), cache, even)
+    scores = score(cache, signal)[1, odd]
+    right = (cache.predictions()[1] == cache.labels)[odd]
+    certainty = scores if ">" in signal.exits_when else -scores
+    assert (certainty[right][:, None] > certainty[~right]).mean() > 0.53
+
+
+@pytest.mark.parametrize("width", [10, 768, 2048])
+def test_principal_dimensions_are_the_published_ones(width: int) -> None:
+    assert principal_dimensions(width) == {10: 5, 768: 512, 2048: 1000}[width]
