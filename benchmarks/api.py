@@ -85,6 +85,7 @@ def evaluate(
     folds: int = 5,
     seed: int = 0,
     area_range: Sequence[float] = (1 / 3, 1.0),
+    deals: int | None = None,
     signals_dirs: Sequence[Path | str] = (),
 ) -> Evaluation:
     """All measures, intervals and comparisons of some signals on one cache.
@@ -92,7 +93,8 @@ def evaluate(
     ``signals`` are texts, grids or signal objects; ``thresholds`` map a signal, or ``*``, to given ones, where the word
     ``"per-layer"``, also by itself, asks for thresholds of each layer's own beside the shared one; ``calibration`` is
     what the protocol ``held-out`` chooses on; a tied pair counts one half for DIS, or nothing where ``ties`` is
-    ``"strict"``; ``area_range`` are the relative costs between which the area under a curve is taken.
+    ``"strict"``; ``area_range`` are the relative costs between which the area under a curve is taken; ``deals`` is
+    how often cross-fit deals its folds (5 times, once for signals that learn).
     Raises InputError for the first signal that cannot be evaluated.
     """
     given = {"*": [thresholds]} if isinstance(thresholds, str) else thresholds or {}
@@ -108,6 +110,7 @@ def evaluate(
         thresholds={name: tuple(values) for name, values in given.items()},
         ties=ties,
         area_range=(area_range[0], area_range[1]),
+        deals=deals,
     )
     plan = configurations_of(signals, signals_dirs)
     check_thresholds_exist(questions.thresholds, plan.configurations)

@@ -24,6 +24,7 @@ from exitbench.benchmarks.replay.tally import Tally, score_influence
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.status import Status
 from exitbench.benchmarks.scoring.score_store import Samples
+from exitbench.benchmarks.statistics.deals import mean_over_deals
 
 Sums = TypeVar("Sums", Tally, RateTally)
 
@@ -31,12 +32,14 @@ Sums = TypeVar("Sums", Tally, RateTally)
 class MergedParts:
     """One entry of a suite under one protocol.
 
-    ``choices`` say which configuration each part uses where; ``samples`` are the scored ones; properties are computed
-    on first use.
+    ``choices`` say which configuration each part uses where; ``samples`` are the scored ones; ``deals`` are the same
+    entry under further deals of folds, which a status is judged on too. Properties are computed on first use.
     """
 
-    def __init__(self, choices: Choices, parts: tuple[Part, ...], samples: Samples) -> None:
-        self.choices, self.parts, self.samples = choices, parts, samples
+    def __init__(
+        self, choices: Choices, parts: tuple[Part, ...], samples: Samples, deals: Sequence[MergedParts] = ()
+    ) -> None:
+        self.choices, self.parts, self.samples, self.deals = choices, parts, samples, tuple(deals)
         self._points: dict[OperatingPoint, ResampledPoint] = {}
 
     @property
@@ -72,7 +75,23 @@ class MergedParts:
         )
         if status == "undefined":
             return merged
-        return self._with_one_layer(merged) if self.parts[0].in_sample else self.with_realised_status(point, merged)
+        judged = self._with_one_layer(merged) if self.parts[0].in_sample else self.with_realised_status(point, merged)
+        return self._over_deals(point, judged) if self.deals else judged
+
+    def _over_deals(self, point: OperatingPoint, first: ResampledPoint) -> ResampledPoint:
+        """The value of the first deal with the status of all: by the mean of what was realised, or the majority."""
+        every = [first, *(deal.at(point) for deal in self.deals)]
+        one_layer = [value for value in every if value.status == "degenerate"]
+        if 2 * len(one_layer) > len(every):
+            return dataclasses.replace(first, status="degenerate", reason=one_layer[0].reason)
+        status, reason = first.status, first.reason
+        if point.kind == "speed_up":
+            realised = mean_over_deals([value.speed_up for value in every])
+            status, reason = realised_speed_up(realised, point.number, self._speed_up_error(first))
+        elif point.kind == "loss":
+            lost = mean_over_deals([self.loss(value)[0] for value in every])
+            status, reason = realised_loss(lost, point.number, self._loss_error(first))
+        return dataclasses.replace(first, status=status, reason=reason)
 
     def _exactly(self, point: OperatingPoint, values: Sequence[ResampledPoint]) -> dict[str, Tally]:
         """The sums at exactly a speed-up, where another cache chose and every configuration reaches that far."""
@@ -135,7 +154,8 @@ class MergedParts:
         final, final_resampled = self.final
         measure = self.samples.measure
         lost = float(final.score(measure)) - value.score(measure)
-        return lost, final_resampled.score(measure) - value.resampled.score(measure)
+        draws = value.resampled.score(measure)
+        return lost, final_resampled.score(measure) - draws if len(draws) else draws
 
     @cached_property
     def final(self) -> tuple[Tally, Tally]:

@@ -104,8 +104,7 @@ def evaluate_part(
 ) -> PartResult:
     """Evaluate one configuration in one part at every operating point."""
     measure = curves.scored.samples("test").measure
-    train = curves.exact(part.variant, part.train_role, part.train)
-    test = train if part.in_sample else curves.exact(part.variant, "test", part.test)
+    train, test = part_curves_of(curves, part)
     resampled = curves.resampled(part)
     speed_ups = [point for point in operating_points if point.kind == "speed_up"]
     losses = [point for point in operating_points if point.kind == "loss"]
@@ -121,61 +120,101 @@ def evaluate_part(
             if part.train_role == "calibration":
                 points[point] = _with_exact_speed_up(points[point], test, point.number, resampled.test)
         elif point.kind == "loss":
-            points[point] = _within_loss(train, test, point.number, measure, resampled.test, last_within[point])
+            drawn = _defined(gather(resampled.test, np.maximum(last_within[point], 0)), last_within[point])
+            points[point] = _within_loss(train, test, point.number, measure, drawn)
         else:
             points[point] = _at_threshold(curves, part, test, point)
-    near = near_scores(train, resampled, targets, nearest, measure)
-    band, at_band = slice(len(speed_ups), None), nearest[len(speed_ups) :]
-    rates_point = at_speed_up(questions.rates_speed_up)
-    low, high = train.cost_range
-    costs = 1 / targets[band]
+    near = near_scores(train, targets, measure)
+    near_resampled = resampled_near_scores(resampled, targets, nearest, measure)
+    band = slice(len(speed_ups), None)
+    criteria = {point: Criterion(near[row], near_resampled[row]) for row, point in enumerate(speed_ups)}
+    for point in losses:
+        realised = resampled.train_at(np.maximum(last_within[point], 0)).speed_up
+        criteria[point] = Criterion(
+            np.asarray(within_loss(train, point.number, measure).speed_up),
+            np.where(last_within[point] < 0, np.nan, realised),
+        )
+    every, reached = _resampled_rates(curves, part, resampled, nearest_to[at_speed_up(questions.rates_speed_up)])
     return PartResult(
-        criteria={
-            **{point: Criterion(near.value[row], near.resampled[row]) for row, point in enumerate(speed_ups)},
-            **{point: speed_up_within(train, resampled, point.number, measure, last_within[point]) for point in losses},
-        },
-        band_criteria=Criterion(near.value[band], near.resampled[band]),
+        criteria=criteria,
+        band_criteria=Criterion(near[band], near_resampled[band]),
         points=points,
-        rates=_rates(curves, part, train, test, resampled, questions.rates_speed_up, nearest_to[rates_point]),
-        band=test.tally[test.points_at(train.thresholds[nearest_points(train, 1 / costs)])],
-        band_resampled=gather(resampled.test, at_band),
-        reaches=(costs >= low - ROUNDING) & (costs <= high + ROUNDING),
+        rates=_rates(train, test, questions.rates_speed_up, every, reached),
+        band=_band(train, test, targets[band]),
+        band_resampled=gather(resampled.test, nearest[band]),
+        reaches=_reaches(train, 1 / targets[band]),
         certainty=test.scores.certainty,
         final=test.final,
         final_resampled=curves.weights.final("test", part.test, curves.whole(part.variant, "test").outcomes),
     )
 
 
-def near_scores(
-    train: Curve,
-    resampled: ResampledPart,
-    speed_ups: NDArray[np.float64],
-    nearest: NDArray[np.int64],
-    measure: Measure,
-) -> Criterion:
-    """The training score near each speed-up, NaN for a signal that is never near it: it has none to be chosen for.
-
-    ``nearest`` [speed_ups, resamples] are the nearest points of the resamples; the result is [speed_ups] and the same.
-    """
-    tally = train.tally[nearest_points(train, speed_ups)]
-    tally_resampled = resampled.train_at(nearest)
-    return Criterion(
-        np.where(is_near(tally.speed_up, speed_ups), tally.score(measure), np.nan),
-        np.where(is_near(tally_resampled.speed_up, speed_ups[:, None]), tally_resampled.score(measure), np.nan),
+def evaluate_part_exactly(
+    curves: PartCurves, part: Part, questions: Questions, operating_points: Sequence[OperatingPoint]
+) -> PartResult:
+    """The same without resamples, whose arrays have no length: for deals of folds that repeat point values only."""
+    measure = curves.scored.samples("test").measure
+    train, test = part_curves_of(curves, part)
+    none, costs = np.zeros(0), np.array(band_costs(train.depth))
+    no_draws, no_rates = Tally(train.depth, *[none] * 6), RateTally(*[none] * 4)
+    points: dict[OperatingPoint, ResampledPoint] = {}
+    criteria: dict[OperatingPoint, Criterion] = {}
+    for point in operating_points:
+        if point.kind == "speed_up":
+            points[point] = _at_speed_up(train, test, point.number, no_draws)
+            near = near_scores(train, np.array([point.number]), measure)[0]
+        else:
+            points[point] = _within_loss(train, test, point.number, measure, no_draws)
+            near = np.asarray(within_loss(train, point.number, measure).speed_up)
+        criteria[point] = Criterion(near, none)
+    along_costs = np.zeros((len(costs), 0))
+    return PartResult(
+        criteria=criteria,
+        band_criteria=Criterion(near_scores(train, 1 / costs, measure), along_costs),
+        points=points,
+        rates=_rates(train, test, questions.rates_speed_up, no_rates, no_rates),
+        band=_band(train, test, 1 / costs),
+        band_resampled=Tally(train.depth, *[along_costs] * 6),
+        reaches=_reaches(train, costs),
+        certainty=test.scores.certainty,
+        final=test.final,
+        final_resampled=no_draws,
     )
+
+
+def part_curves_of(curves: PartCurves, part: Part) -> tuple[Curve, Curve]:
+    """The exact curves of a part's training and test samples."""
+    train = curves.exact(part.variant, part.train_role, part.train)
+    return train, train if part.in_sample else curves.exact(part.variant, "test", part.test)
+
+
+def _band(train: Curve, test: Curve, speed_ups: NDArray[np.float64]) -> Tally:
+    """The sums of the test samples at the thresholds nearest to each speed-up on the training samples."""
+    return test.tally[test.points_at(train.thresholds[nearest_points(train, speed_ups)])]
+
+
+def _reaches(train: Curve, costs: NDArray[np.float64]) -> NDArray[np.bool_]:
+    low, high = train.cost_range
+    return np.asarray((costs >= low - ROUNDING) & (costs <= high + ROUNDING))
+
+
+def near_scores(train: Curve, speed_ups: NDArray[np.float64], measure: Measure) -> NDArray[np.float64]:
+    """The training score near each speed-up, NaN for a signal that is never near it: it has none to be chosen for."""
+    tally = train.tally[nearest_points(train, speed_ups)]
+    return np.where(is_near(tally.speed_up, speed_ups), tally.score(measure), np.nan)
+
+
+def resampled_near_scores(
+    resampled: ResampledPart, speed_ups: NDArray[np.float64], nearest: NDArray[np.int64], measure: Measure
+) -> NDArray[np.float64]:
+    """The same in every resample, whose nearest points are ``nearest`` [speed_ups, resamples]."""
+    tally = resampled.train_at(nearest)
+    return np.where(is_near(tally.speed_up, speed_ups[:, None]), tally.score(measure), np.nan)
 
 
 def is_near(realised: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether speed-ups count as those that were asked for."""
     return np.asarray(np.abs(realised - asked) <= (MATCH_TOLERANCE + ROUNDING) * asked)
-
-
-def speed_up_within(
-    train: Curve, resampled: ResampledPart, loss: float, measure: Measure, last: NDArray[np.int64]
-) -> Criterion:
-    """The largest speed-up within a loss on the training samples; ``last`` [resamples] are its points, -1 for none."""
-    realised = resampled.train_at(np.maximum(last, 0)).speed_up
-    return Criterion(np.asarray(within_loss(train, loss, measure).speed_up), np.where(last < 0, np.nan, realised))
 
 
 def threshold_of(point: OperatingPoint, scores: SignalScores) -> float:
@@ -228,14 +267,15 @@ def _randomised_elsewhere(train: Curve, test: Curve, speed_up: float) -> Tally:
     return test.tally[int(before)].towards(test.tally[int(after)], share)
 
 
-def _within_loss(
-    train: Curve, test: Curve, loss: float, measure: Measure, sums: Tally, points: NDArray[np.int64]
-) -> ResampledPoint:
+def _defined(drawn: Tally, points: NDArray[np.int64]) -> Tally:
+    """Resampled sums, NaN where a resample has no such point (-1): scores and speed-up rest on one of these two."""
+    defined = np.where(points < 0, np.nan, 1.0)
+    true_positives = None if drawn.true_positives is None else drawn.true_positives * defined
+    return dataclasses.replace(drawn, samples=drawn.samples * defined, true_positives=true_positives)
+
+
+def _within_loss(train: Curve, test: Curve, loss: float, measure: Measure, resampled: Tally) -> ResampledPoint:
     value = within_loss(train, loss, measure)
-    resampled = gather(sums, np.maximum(points, 0))
-    defined = np.where(points < 0, np.nan, 1.0)  # both scores and the speed-up rest on one of these two
-    true_positives = None if resampled.true_positives is None else resampled.true_positives * defined
-    resampled = dataclasses.replace(resampled, samples=resampled.samples * defined, true_positives=true_positives)
     if value.status == "undefined":
         return ResampledPoint(
             threshold=value.threshold,
@@ -256,22 +296,22 @@ def _at_threshold(curves: PartCurves, part: Part, test: Curve, point: OperatingP
     return _applied(value, test, resampled)
 
 
-def _rates(
-    curves: PartCurves,
-    part: Part,
-    train: Curve,
-    test: Curve,
-    resampled: ResampledPart,
-    speed_up: float,
-    index: NDArray[np.int64],
-) -> PartRates:
-    threshold = float(train.thresholds[nearest_point(train, speed_up)])
+def _resampled_rates(
+    curves: PartCurves, part: Part, resampled: ResampledPart, index: NDArray[np.int64]
+) -> tuple[RateTally, RateTally]:
+    """Decisions ``all`` [layers - 1, resamples] and ``reached`` [resamples] at one point per resample."""
     whole = curves.whole(part.variant, "test")
     weights = curves.weights.some("test", part.test)
     decisions = curves.weights.decisions("test", part.test, whole.outcomes)
+    every = weighted_rates(whole.scores, whole.outcomes, resampled.thresholds, index, weights, decisions)
+    return every, reached_tally(whole, resampled.event_indices, index, weights)
+
+
+def _rates(train: Curve, test: Curve, speed_up: float, every: RateTally, reached: RateTally) -> PartRates:
+    threshold = float(train.thresholds[nearest_point(train, speed_up)])
     return PartRates(
         every=rates_at_threshold(test.scores, test.outcomes, threshold, "all"),
-        every_resampled=weighted_rates(whole.scores, whole.outcomes, resampled.thresholds, index, weights, decisions),
+        every_resampled=every,
         reached=rates_at_threshold(test.scores, test.outcomes, threshold, "reached"),
-        reached_resampled=reached_tally(whole, resampled.event_indices, index, weights),
+        reached_resampled=reached,
     )

@@ -46,15 +46,21 @@ class Part:
         return self.variant == "in-sample"
 
 
-def fold_variant(fold: int) -> str:
-    """The variant of a signal that was fitted on all samples outside this fold."""
-    return f"fold-{fold}"
+DEAL_SEED = 0x6465616C
+"""Added to the seed of the folds once for every deal after the first."""
+
+
+def fold_variant(fold: int, deal: int = 0) -> str:
+    """The variant of a signal that was fitted on all samples outside this fold of a deal."""
+    return f"fold-{fold}" if deal == 0 else f"deal-{deal}-fold-{fold}"
 
 
 def parts_of(
-    protocol: str, ids: NDArray[np.int64], *, seed: int, count: int, calibration: int | None = None
+    protocol: str, ids: NDArray[np.int64], *, seed: int, count: int, calibration: int | None = None, deal: int = 0
 ) -> tuple[Part, ...]:
     """The parts of a protocol for samples with these ``ids``; ``count`` folds, ``calibration`` samples held out.
+
+    Each ``deal`` of cross-fitting has other folds.
 
     A fold without samples is no part. Raises InputError where a part would have nothing to choose on.
     """
@@ -68,11 +74,13 @@ def parts_of(
         return (Part("calibration cache", "held-out", "calibration", chosen_on, everything),)
     if protocol != "cross-fit":
         raise InputError(f"expected the protocol in-sample, cross-fit or held-out, found {protocol!r}")
-    fold = folds(ids, seed, count)
+    fold = folds(ids, seed + deal * DEAL_SEED, count)
     if len(np.unique(fold)) < 2:
         raise InputError(f"{len(ids)} samples are too few to cross-fit: all fall into one of {count} folds")
     return tuple(
-        Part(f"fold {k + 1}", fold_variant(k), "test", fold != k, fold == k) for k in range(count) if (fold == k).any()
+        Part(f"fold {k + 1}", fold_variant(k, deal), "test", fold != k, fold == k)
+        for k in range(count)
+        if (fold == k).any()
     )
 
 

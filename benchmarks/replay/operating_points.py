@@ -135,6 +135,19 @@ def area_below(cost: NDArray[np.float64], score: NDArray[np.float64], low: float
     return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))
 
 
+def mean_below(cost: NDArray[np.float64], score: NDArray[np.float64], final: float, low: float, high: float) -> float:
+    """The mean score of a curve between two costs: the area below it over the length of the range.
+
+    The points come in any order. The curve ends at full cost in the last layer, whose score is ``final``: one may
+    randomise between its dearest point and that. Below its least cost its cheapest point stands in.
+    """
+    order = np.argsort(cost, kind="stable")
+    rising, scores = cost[order], score[order]
+    if rising[-1] < 1.0:
+        rising, scores = np.append(rising, 1.0), np.append(scores, final)
+    return area_below(rising, scores, low, high) / (high - low)
+
+
 def areas_below(
     costs: NDArray[np.float64], scores: NDArray[np.float64], low: float, high: float
 ) -> NDArray[np.float64]:

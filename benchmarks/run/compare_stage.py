@@ -18,7 +18,7 @@ from exitbench.benchmarks.replay.bounds import (
     oracle,
     random_at,
 )
-from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, area_below, areas_below
+from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, areas_below, mean_below
 from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
@@ -26,7 +26,7 @@ from exitbench.benchmarks.results.status import joined
 from exitbench.benchmarks.run.compared_columns import Contestant, compare, smallest_difference_rows
 from exitbench.benchmarks.run.figure_rows import fixed_layer_rows, random_exit_rows
 from exitbench.benchmarks.run.measure_stage import cache_weights, protocol_parts
-from exitbench.benchmarks.run.measured_rows import Measured, tally_rows, with_intervals
+from exitbench.benchmarks.run.measured_rows import Measured, over_deals, tally_rows, with_intervals
 from exitbench.benchmarks.run.measurements import ComparedEntry, Measurements, question_of
 from exitbench.benchmarks.run.per_layer_rows import adjusted_pairs
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
@@ -80,30 +80,6 @@ def compare_signals(
     return ComparedCache(rows, pairs, pa.concat_tables(curves))
 
 
-Polyline = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
-"""Cost and score, cost rising."""
-
-
-def polyline(entry: ComparedEntry, final: float) -> Polyline:
-    """An entry's curve, the exact one in-sample, else the band's; up to the last layer, whose score is ``final``."""
-    if entry.exact_cost is not None and entry.exact_score is not None:
-        return up_to_full_cost(entry.exact_cost, entry.exact_score, final)
-    return rising_band(entry, final)
-
-
-def rising_band(entry: ComparedEntry, final: float) -> Polyline:
-    """The band's curve with rising cost; merged folds may cross by a hair where thresholds are close."""
-    order = np.argsort(entry.cost, kind="stable")
-    return up_to_full_cost(entry.cost[order], entry.score[order], final)
-
-
-def up_to_full_cost(cost: np.ndarray[Any, Any], score: np.ndarray[Any, Any], final: float) -> Polyline:
-    """A curve that ends at full cost: between its dearest point and the last layer one may randomise."""
-    if len(cost) and cost[-1] >= 1.0:
-        return cost, score
-    return np.append(cost, 1.0), np.append(score, final)
-
-
 def area_rows(
     columns: Columns,
     entries: Sequence[ComparedEntry],
@@ -137,16 +113,19 @@ def area_rows(
             reason = "the signal reaches none of the costs at which curves are read"
             areas.append(Measured(blank._replace(status="undefined", reason=joined(reason, blank.reason))))
             continue
-        curve = polyline(entry, final)
-        value = area_below(*curve, low, high) / (high - low)
-        coarse = area_below(*rising_band(entry, final), low, high) / (high - low)
+        coarse = mean_below(entry.cost, entry.score, final, low, high)
+        cost, value = entry.cost, coarse
+        if entry.exact_cost is not None and entry.exact_score is not None:
+            cost, value = entry.exact_cost, mean_below(entry.exact_cost, entry.exact_score, final, low, high)
         draws = areas_below(
             np.vstack([entry.cost_resampled, np.ones_like(final_draws)]),
             np.vstack([entry.score_resampled, final_draws]),
             low,
             high,
         ) / (high - low)
-        areas.append(Measured(reaching(blank._replace(value=value), float(curve[0][0]), low), draws + (value - coarse)))
+        row = reaching(blank._replace(value=value), float(cost.min()), low)
+        further = {question_of(row): entry.area_deals} if len(entry.area_deals) else {}
+        areas.append(over_deals(Measured(row, draws + (value - coarse)), further))
     return with_intervals(areas)
 
 

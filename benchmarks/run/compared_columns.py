@@ -36,6 +36,7 @@ from exitbench.benchmarks.results.vocabulary import (
 from exitbench.benchmarks.run.measured_rows import Measured
 from exitbench.benchmarks.run.measurements import ComparedEntry, Question, question_of
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
+from exitbench.benchmarks.statistics.deals import paired_deal_error
 from exitbench.benchmarks.statistics.delong import influence_differences
 from exitbench.benchmarks.statistics.intervals import differences
 from exitbench.benchmarks.statistics.multiple_comparisons import ColumnMarks, column_marks
@@ -57,6 +58,7 @@ class Contestant:
     resampled: Mapping[Question, NDArray[np.float64]]
     ranking: Ranking
     ties: Ties
+    deals: Mapping[Question, NDArray[np.float64]]
     flattered: bool = False
 
     @classmethod
@@ -70,14 +72,18 @@ class Contestant:
     ) -> Contestant:
         """From an entry and its area; ``right`` [layers - 1, samples], ``folds`` [samples] as its ranking has them."""
         resampled = dict(entry.resampled)
+        deals = dict(entry.deals)
         if area.resampled is not None:
             resampled[question_of(area.row)] = area.resampled
+        if area.deals is not None:
+            deals[question_of(area.row)] = area.deals
         return cls(
             signal=entry.signal,
             parameters=entry.parameters,
             resampled=resampled,
             ranking=Ranking(entry.certainty, right, folds),
             ties=ties,
+            deals=deals,
             flattered=is_flattered(entry.protocol, chose=entry.chose),
         )
 
@@ -236,15 +242,18 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
     values = np.array([row.value for _, row in present])
     question = question_of(present[0][1])
     _, layer, decisions, measure = question
+    deals = [contestant.deals.get(question, np.array([row.value])) for contestant, row in present]
+    errors = np.array([paired_deal_error(deals[a], deals[b]) for a, b in pairs])
     if decisions == EQUAL_SHARE:
         tests = influence_differences(
             values, [contestant.equal_share.influence(measure) for contestant, _ in present], pairs
         )
     elif measure in INFLUENCES and layer is not None:
         influence = [contestant.influence(layer, measure) for contestant, _ in present]
-        tests = influence_differences(values, influence, pairs)
+        tests = influence_differences(values, influence, pairs, errors)
     else:
-        tests = differences(values, np.stack([contestant.resampled[question] for contestant, _ in present]), pairs)
+        draws = np.stack([contestant.resampled[question] for contestant, _ in present])
+        tests = differences(values, draws, pairs, errors=errors)
     return dict(zip(pairs, tests, strict=True))
 
 

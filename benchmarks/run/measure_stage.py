@@ -10,11 +10,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from exitbench.benchmarks.protocols.choice import Choices
+from exitbench.benchmarks.protocols.deal_values import area_value, deal_values
 from exitbench.benchmarks.protocols.entry_curve import CurvePiece, in_sample_pieces, rising_curve
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_curves import PartCurves
-from exitbench.benchmarks.protocols.part_points import PartResult, evaluate_part
+from exitbench.benchmarks.protocols.part_points import PartResult, evaluate_part, evaluate_part_exactly
 from exitbench.benchmarks.protocols.splits import Part, parts_of
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
@@ -22,7 +26,7 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
 from exitbench.benchmarks.run.figure_rows import FigureData
 from exitbench.benchmarks.run.measured_rows import Measured, measured_rows, with_reasons
-from exitbench.benchmarks.run.measurements import ComparedEntry, MeasuredSignal, question_of
+from exitbench.benchmarks.run.measurements import ComparedEntry, MeasuredSignal, Question, question_of
 from exitbench.benchmarks.run.per_layer_rows import per_layer_rows
 from exitbench.benchmarks.scoring.configuration import Configuration, grid_text
 from exitbench.benchmarks.scoring.score_store import ScoredCache
@@ -55,6 +59,18 @@ class Evaluation:
     parts: Mapping[str, tuple[Part, ...]]
     results: Mapping[str, Mapping[int, list[PartResult]]]
     operating_points: tuple[OperatingPoint, ...]
+    further: Sequence[Deal]
+
+
+@dataclass(frozen=True)
+class Deal:
+    """A further deal of the folds of cross-fitting: its parts, and the point values of configurations, [parts] each.
+
+    A configuration that is dealt less often is not among the results.
+    """
+
+    parts: tuple[Part, ...]
+    results: Mapping[int, list[PartResult]]
 
 
 def suite_entries(scored: ScoredCache, groups: Sequence[Sequence[int]]) -> list[SuiteEntry]:
@@ -86,11 +102,11 @@ def cache_weights(scored: ScoredCache, questions: Questions) -> BootstrapWeights
     return bootstrap_weights(scored, questions.seed, questions.resamples, held_out=held_out)
 
 
-def protocol_parts(scored: ScoredCache, questions: Questions, protocol: str) -> tuple[Part, ...]:
-    """The parts of a protocol on this cache."""
+def protocol_parts(scored: ScoredCache, questions: Questions, protocol: str, deal: int = 0) -> tuple[Part, ...]:
+    """The parts of a protocol on this cache, of cross-fitting those of one deal."""
     calibration = scored.samples("calibration").size if protocol == "held-out" else None
     ids = scored.samples("test").ids
-    return parts_of(protocol, ids, seed=questions.seed, count=questions.folds, calibration=calibration)
+    return parts_of(protocol, ids, seed=questions.seed, count=questions.folds, calibration=calibration, deal=deal)
 
 
 def evaluate_configurations(scored: ScoredCache, numbers: Sequence[int], questions: Questions) -> Evaluation:
@@ -100,13 +116,20 @@ def evaluate_configurations(scored: ScoredCache, numbers: Sequence[int], questio
     parts = {protocol: protocol_parts(scored, questions, protocol) for protocol in questions.protocols}
     weights = cache_weights(scored, questions)
     results: dict[str, dict[int, list[PartResult]]] = {protocol: {} for protocol in questions.protocols}
+    deals = {number: questions.deals_of(learns=scored.configurations[number].learns) for number in numbers}
+    most = max(deals.values()) if "cross-fit" in questions.protocols else 1
+    further: list[tuple[tuple[Part, ...], dict[int, list[PartResult]]]]
+    further = [(protocol_parts(scored, questions, "cross-fit", deal), {}) for deal in range(1, most)]
+    chosen_points = [point for point in points if point.kind != "tau"]
     for number in numbers:
         curves = PartCurves(scored, number, weights, questions.every_speed_up)
         for protocol in questions.protocols:
             # A given threshold is the same under every protocol, so it is evaluated once.
             asked = [point for point in points if point.kind != "tau" or protocol == questions.protocols[0]]
             results[protocol][number] = [evaluate_part(curves, part, questions, asked) for part in parts[protocol]]
-    return Evaluation(parts, results, points)
+        for dealt, by_number in further[: deals[number] - 1]:
+            by_number[number] = [evaluate_part_exactly(curves, part, questions, chosen_points) for part in dealt]
+    return Evaluation(parts, results, points, [Deal(dealt, by_number) for dealt, by_number in further])
 
 
 def default_position(scored: ScoredCache, numbers: Sequence[int]) -> int:
@@ -118,9 +141,28 @@ def choices_among(
     scored: ScoredCache, evaluation: Evaluation, protocol: str, numbers: Sequence[int], questions: Questions
 ) -> Choices:
     """The choices among some configurations, each at a position in the scored cache, under one protocol."""
-    results = [evaluation.results[protocol][number] for number in numbers]
+    return _choices(scored, evaluation.results[protocol], numbers, questions)
+
+
+def _choices(
+    scored: ScoredCache, results: Mapping[int, list[PartResult]], numbers: Sequence[int], questions: Questions
+) -> Choices:
     names = [scored.configurations[number].parameters for number in numbers]
-    return Choices(results, names, default_position(scored, numbers), questions)
+    return Choices([results[number] for number in numbers], names, default_position(scored, numbers), questions)
+
+
+def merged_parts(
+    scored: ScoredCache, evaluation: Evaluation, protocol: str, numbers: Sequence[int], questions: Questions
+) -> MergedParts:
+    """The parts of a protocol with what it chose among some configurations, and those of further deals of folds."""
+    samples = scored.samples("test")
+    deals = [
+        MergedParts(_choices(scored, deal.results, numbers, questions), deal.parts, samples)
+        for deal in (evaluation.further if protocol == "cross-fit" else ())
+        if all(number in deal.results for number in numbers)
+    ]
+    choices = choices_among(scored, evaluation, protocol, numbers, questions)
+    return MergedParts(choices, evaluation.parts[protocol], samples, deals)
 
 
 def measure_signal(
@@ -157,10 +199,9 @@ class _Measuring:
         self, protocol: str, evaluation: Evaluation, numbers: Sequence[int], entries: Sequence[SuiteEntry]
     ) -> None:
         """Take in every configuration by itself; those that are an entry of their own are compared."""
-        parts = evaluation.parts[protocol]
         alone = {entry.configurations[0] for entry in entries if len(entry.configurations) == 1}
         for number in numbers:
-            merged = MergedParts(self._choices(protocol, evaluation, [number]), parts, self.samples)
+            merged = merged_parts(self.scored, evaluation, protocol, [number], self.questions)
             blank = self._blank(protocol, number, self.scored.configurations[number].parameters)
             rows = self._measure(blank, merged, [number])
             if number in alone:
@@ -171,15 +212,11 @@ class _Measuring:
         for entry in entries:
             if len(entry.configurations) == 1:
                 continue
-            choices = self._choices(protocol, evaluation, entry.usable)
-            merged = MergedParts(choices, evaluation.parts[protocol], self.samples)
+            merged = merged_parts(self.scored, evaluation, protocol, entry.usable, self.questions)
             blank = self._blank(protocol, entry.usable[0], entry.parameters)
             blank = blank._replace(reason=joined(entry.note, blank.reason))
             rows = self._measure(blank, merged, entry.usable)
             self._compare(blank, rows, merged, entry.usable, evaluation.operating_points)
-
-    def _choices(self, protocol: str, evaluation: Evaluation, numbers: Sequence[int]) -> Choices:
-        return choices_among(self.scored, evaluation, protocol, numbers, self.questions)
 
     def _blank(self, protocol: str, number: int, parameters: str) -> Row:
         """What all rows of an entry share."""
@@ -192,7 +229,10 @@ class _Measuring:
         primary = merged.choices.at(merged.choices.primary)
         first_exit = max(self.scored.configurations[numbers[int(number)]].first_exit_layer for number in primary.parts)
         is_probability = self.scored.configurations[numbers[0]].is_probability
-        rows = measured_rows(blank, merged, self.samples, self.questions, first_exit, is_probability=is_probability)
+        further = self._further(merged)
+        rows = measured_rows(
+            blank, merged, self.samples, self.questions, first_exit, further, is_probability=is_probability
+        )
         unscored = {
             layer: reason
             for number in set(primary.parts.tolist())
@@ -204,6 +244,12 @@ class _Measuring:
             rows = [measured for measured in rows if measured.row.operating_point.kind != "tau"]
         self.rows += [measured.row for measured in rows]
         return rows
+
+    def _further(self, merged: MergedParts) -> dict[Question, NDArray[np.float64]]:
+        """The values of further deals by question, NaN for a deal without one."""
+        values = [deal_values(deal, self.questions.ties) for deal in merged.deals]
+        every = dict.fromkeys(question for deal in values for question in deal)
+        return {question: np.array([deal.get(question, np.nan) for deal in values]) for question in every}
 
     def _compare(
         self,
@@ -234,6 +280,8 @@ class _Measuring:
                 score=tally.score(measure)[kept],
                 cost_resampled=resampled.relative_cost[kept],
                 score_resampled=resampled.score(measure)[kept],
+                area_deals=np.array([area_value(deal, self.questions.area_range) for deal in merged.deals]),
+                deals={question_of(value.row): value.deals for value in rows if value.deals is not None},
                 exact_cost=exact_cost,
                 exact_score=exact_score,
                 chose=not merged.choices.single,

@@ -23,10 +23,12 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Estimate, joined
 from exitbench.benchmarks.results.vocabulary import NORMAL_QUANTILE, Ties
 from exitbench.benchmarks.run.certainty_rows import calibration_rows, equal_share_rows
+from exitbench.benchmarks.run.measurements import Question, question_of
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
-from exitbench.benchmarks.statistics.delong import dis_estimate
+from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, stretched
+from exitbench.benchmarks.statistics.delong import dis_estimate, logit_interval
 from exitbench.benchmarks.statistics.intervals import intervals
 from exitbench.benchmarks.suites.questions import Questions
 
@@ -38,13 +40,21 @@ TOGETHER = 1 << 16
 
 EXACT = "at exactly the speed-up asked for, on the scored samples' own curve: what tests and averages use"
 
+Deals = Mapping[Question, NDArray[np.float64]]
+"""The value of each further deal of folds, [deals], by the question it answers; NaN where a deal has none."""
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One number with, where it was read off a curve, its resamples [resamples]."""
+    """One number with, where it was read off a curve, its resamples [resamples].
+
+    Under several deals of folds the value is their mean, ``deals`` has the value of each, and the resamples, which are
+    those of the first deal, lie around the mean without the spread between deals.
+    """
 
     row: Row
     resampled: Resampled | None = None
+    deals: NDArray[np.float64] | None = None
 
 
 def measured_rows(
@@ -53,12 +63,14 @@ def measured_rows(
     samples: Samples,
     questions: Questions,
     first_exit: int,
+    further: Deals,
     *,
     is_probability: bool = False,
 ) -> list[Measured]:
     """Every number of one entry; ``blank`` has the key columns that all rows share, and the entry's own reason.
 
-    ``is_probability`` says that its certainties are probabilities of being right, whose calibration is measured.
+    ``further`` are the values of further deals of folds. ``is_probability`` says that its certainties are probabilities
+    of being right, whose calibration is measured.
     """
     rows: list[Measured] = []
     primary = with_choice(blank, merged, merged.choices.primary)
@@ -74,7 +86,7 @@ def measured_rows(
             rows += loss_rows(here, merged, samples)
     rates_point = merged.choices.rates
     rows += rate_rows(with_choice(blank, merged, rates_point)._replace(operating_point=rates_point), merged, samples)
-    return with_intervals(rows)
+    return with_intervals([over_deals(measured, further) for measured in rows])
 
 
 def with_choice(blank: Row, merged: MergedParts, point: OperatingPoint) -> Row:
@@ -91,8 +103,10 @@ def with_intervals(rows: Sequence[Measured]) -> list[Measured]:
     drawn = [measured for measured in rows if measured.resampled is not None]
     if not drawn:
         return list(rows)
+    values = [measured.row.value for measured in drawn]
     draws = np.stack([measured.resampled for measured in drawn if measured.resampled is not None])
-    estimates = iter(intervals([measured.row.value for measured in drawn], draws, drawn[0].row.n))
+    errors = [0.0 if measured.deals is None else float(deal_error(measured.deals)) for measured in drawn]
+    estimates = iter(intervals(values, stretched(draws, values, errors), drawn[0].row.n))
     return [measured if measured.resampled is None else _estimated(measured, next(estimates)) for measured in rows]
 
 
@@ -101,7 +115,31 @@ def _estimated(measured: Measured, estimate: Estimate) -> Measured:
     status = estimate.status if row.status == "ok" else row.status
     reason = joined(estimate.reason if status == estimate.status else "", row.reason)
     row = row._replace(low=estimate.low, high=estimate.high, std_err=estimate.std_err, status=status, reason=reason)
-    return Measured(row, measured.resampled)
+    return replace(measured, row=row)
+
+
+def over_deals(measured: Measured, further: Deals) -> Measured:
+    """A number of the first deal as the mean over all deals; one that the first deal has not, or only it, stays."""
+    row = measured.row
+    others = further.get(question_of(row))
+    if others is None or np.isnan(row.value):
+        return measured
+    deals = np.array([row.value, *others])
+    value = mean_over_deals(deals)
+    moved = None if measured.resampled is None else measured.resampled + (value - row.value)
+    row = row._replace(value=value)
+    if measured.resampled is None and not np.isnan(row.std_err):  # an error from influence values
+        error = float(np.hypot(row.std_err, deal_error(deals)))
+        low, high = influence_interval(row.measure, value, error)
+        row = row._replace(std_err=error, low=low, high=high)
+    return Measured(row, moved, deals)
+
+
+def influence_interval(measure: str, value: float, error: float) -> tuple[float, float]:
+    """The interval of a measure of one layer from its standard error: on the logit scale for DIS, else normal."""
+    if measure == "dis":
+        return logit_interval(value, error)
+    return max(value - NORMAL_QUANTILE * error, 0.0), value + NORMAL_QUANTILE * error
 
 
 def with_reasons(rows: Sequence[Measured], reasons: Mapping[int, str]) -> list[Measured]:
@@ -173,7 +211,9 @@ def point_rows(blank: Row, value: ResampledPoint, samples: Samples) -> list[Meas
     if value.status == "ok" and value.exactly is not None:
         exact = blank._replace(decisions="randomised", reason=joined(EXACT, blank.reason))
         rows += tally_rows(exact, value.exactly, value.exactly_resampled, samples)[1:]  # its speed-up is what was asked
-    if value.status in ("unmatched", "degenerate") and value.randomised is not None and not _is_near(blank, value):
+    if value.randomised is not None and (
+        value.status == "unmatched" or (value.status == "degenerate" and not _is_near(blank, value))
+    ):
         how = "the expected value when randomising between the two neighbouring operating points"
         beside = blank._replace(n=samples.size, decisions="randomised", reason=joined(how, blank.reason))
         names: tuple[Measure | Literal["speed_up"], ...] = ("speed_up", *samples.outcomes.measures)
@@ -183,7 +223,7 @@ def point_rows(blank: Row, value: ResampledPoint, samples: Samples) -> list[Meas
 
 
 def _is_near(blank: Row, value: ResampledPoint) -> bool:
-    """Whether a value near a speed-up counts as being at it; a degenerate one may."""
+    """Whether a degenerate value counts as being at the speed-up asked for."""
     asked = blank.operating_point.number
     return bool(abs(value.speed_up - asked) <= (MATCH_TOLERANCE + ROUNDING) * asked)
 

@@ -6,8 +6,8 @@ In memory for notebooks, as files between the processes of a run; both give the 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 Question = tuple[OperatingPoint, int | None, str, str]
 """The columns ``operating_point``, ``layer``, ``decisions`` and ``measure``: what makes a column of a table."""
 
-ARRAYS = ("certainty", "cost", "score", "cost_resampled", "score_resampled")
+ARRAYS = ("certainty", "cost", "score", "cost_resampled", "score_resampled", "area_deals")
 EXACT = ("exact_cost", "exact_score")
 
 
@@ -39,8 +39,9 @@ class ComparedEntry:
     """One entry under one protocol: its resampled values, and the arrays behind its ranking and its area.
 
     ``resampled`` are [resamples] each; ``certainty`` [layers - 1, samples]; ``cost`` and ``score`` are the band's,
-    [costs] and [costs, resamples]; the exact curve [points] exists in-sample only. ``chose`` says that its parameters
-    were chosen among several.
+    [costs] and [costs, resamples]; the exact curve [points] exists in-sample only. ``deals`` are the values of every
+    deal of folds, [deals], where there are several; ``area_deals`` the areas of all but the first. ``chose`` says that
+    its parameters were chosen among several.
     """
 
     protocol: str
@@ -53,6 +54,8 @@ class ComparedEntry:
     score: Array
     cost_resampled: Array
     score_resampled: Array
+    area_deals: Array = field(default_factory=lambda: np.zeros(0))
+    deals: dict[Question, Array] = field(default_factory=dict)
     exact_cost: Array | None = None
     exact_score: Array | None = None
     chose: bool = False
@@ -85,6 +88,16 @@ class MeasuredSignal:
         return [entry for entry in self.compared if entry.protocol == protocol]
 
 
+def written(questions: Iterable[Question]) -> list[list[Any]]:
+    """Questions as JSON has them."""
+    return [[point.text, layer, decisions, measure] for point, layer, decisions, measure in questions]
+
+
+def read_back(questions: Iterable[Sequence[Any]]) -> list[Question]:
+    """Questions from JSON."""
+    return [(operating_point(text), layer, decisions, measure) for text, layer, decisions, measure in questions]
+
+
 def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
     """Write measurements as the files that :class:`SavedMeasurements` reads."""
     write_part(folder / "results.parquet", rows_table(measured.rows))
@@ -97,8 +110,8 @@ def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
     for number, entry in enumerate(measured.compared):
         for name in (*ARRAYS, *(EXACT if entry.exact_cost is not None else ())):
             arrays[f"{number}-{name}"] = getattr(entry, name)
-        arrays[f"{number}-resampled"] = np.array(list(entry.resampled.values())).reshape(len(entry.resampled), -1)
-        questions = [[point.text, layer, decisions, measure] for point, layer, decisions, measure in entry.resampled]
+        for name, by_question in (("resampled", entry.resampled), ("deals", entry.deals)):
+            arrays[f"{number}-{name}"] = np.array(list(by_question.values())).reshape(len(by_question), -1)
         index.append(
             {
                 "protocol": entry.protocol,
@@ -106,7 +119,8 @@ def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
                 "parameters": entry.parameters,
                 "reason": entry.reason,
                 "chose": entry.chose,
-                "questions": questions,
+                "questions": written(entry.resampled),
+                "deal_questions": written(entry.deals),
             }
         )
     np.savez(folder / "compared.npz", **arrays)
@@ -137,7 +151,7 @@ class SavedMeasurements:
 
 
 def _entry(record: Mapping[str, Any], number: int, arrays: Mapping[str, Array]) -> ComparedEntry:
-    resampled = arrays[f"{number}-resampled"]
+    resampled, deals = arrays[f"{number}-resampled"], arrays[f"{number}-deals"]
     exact = f"{number}-exact_cost" in arrays
     return ComparedEntry(
         protocol=record["protocol"],
@@ -145,9 +159,7 @@ def _entry(record: Mapping[str, Any], number: int, arrays: Mapping[str, Array]) 
         parameters=record["parameters"],
         reason=record["reason"],
         chose=record["chose"],
-        resampled={
-            (operating_point(text), layer, decisions, measure): resampled[row]
-            for row, (text, layer, decisions, measure) in enumerate(record["questions"])
-        },
+        resampled=dict(zip(read_back(record["questions"]), resampled, strict=True)),
+        deals=dict(zip(read_back(record["deal_questions"]), deals, strict=True)),
         **{name: arrays[f"{number}-{name}"] for name in (*ARRAYS, *(EXACT if exact else ()))},
     )

@@ -104,13 +104,18 @@ class _Scoring:
         """
         ids = self.caches["test"].ids[self.order["test"]]
         parts = {
-            protocol: parts_of(
-                protocol,
-                ids,
-                seed=questions.seed,
-                count=questions.folds,
-                calibration=self.caches["calibration"].rows if protocol == "held-out" else None,
-            )
+            protocol: [
+                part
+                for deal in range(questions.deals_of(learns=True) if protocol == "cross-fit" else 1)
+                for part in parts_of(
+                    protocol,
+                    ids,
+                    seed=questions.seed,
+                    count=questions.folds,
+                    calibration=self.caches["calibration"].rows if protocol == "held-out" else None,
+                    deal=deal,
+                )
+            ]
             for protocol in questions.protocols
         }
         total = sum(map(len, parts.values()))

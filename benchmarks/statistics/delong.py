@@ -56,15 +56,22 @@ def two_sided(value: NDArray[np.float64], std_err: NDArray[np.float64]) -> NDArr
 
 
 def influence_differences(
-    values: NDArray[np.float64], influence: Sequence[NDArray[np.float64]], pairs: Sequence[tuple[int, int]]
+    values: NDArray[np.float64],
+    influence: Sequence[NDArray[np.float64]],
+    pairs: Sequence[tuple[int, int]],
+    errors: NDArray[np.float64] | None = None,
 ) -> list[Difference]:
     """Paired differences among ``values`` [entries], whose influence values [samples] are of the same samples.
 
-    What both entries share cancels sample by sample: for DIS this is DeLong's test.
+    What both entries share cancels sample by sample: for DIS this is DeLong's test. ``errors`` [pairs] are added, such
+    as those between deals of folds.
     """
+    added = np.zeros(len(pairs)) if errors is None else errors
     return [
-        normal_difference(float(values[a] - values[b]), float(np.linalg.norm(influence[a] - influence[b])))
-        for a, b in pairs
+        normal_difference(
+            float(values[a] - values[b]), float(np.hypot(np.linalg.norm(influence[a] - influence[b]), error))
+        )
+        for (a, b), error in zip(pairs, added, strict=True)
     ]
 
 

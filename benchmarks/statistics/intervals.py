@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from exitbench.benchmarks.results.status import Difference, Estimate
+from exitbench.benchmarks.statistics.deals import stretched
 from exitbench.benchmarks.statistics.delong import NAN, two_sided
 
 
@@ -103,14 +104,20 @@ def _unreliable(estimate: Estimate, reason: str) -> Estimate:
     return Estimate(estimate.value, estimate.low, estimate.high, estimate.std_err, estimate.n, "unreliable", reason)
 
 
-def difference(a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLike, level: float = 0.95) -> Difference:
-    """The paired difference ``a`` minus ``b``, resample by resample, with its interval and two-sided p-value."""
+def difference(
+    a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLike, level: float = 0.95, *, error: float = 0.0
+) -> Difference:
+    """The paired difference ``a`` minus ``b``, resample by resample, with its interval and two-sided p-value.
+
+    ``error`` is a standard error that is added to that of the resamples, such as that between deals of folds.
+    """
     if np.isnan(a) or np.isnan(b):
         return Difference(NAN, NAN, NAN, NAN, NAN, "undefined", "one of the values does not exist on these samples")
     paired = np.asarray(resampled_a, dtype=np.float64) - np.asarray(resampled_b, dtype=np.float64)
     paired = paired[~np.isnan(paired)]
     if len(paired) < 2:
         return Difference(a - b, NAN, NAN, NAN, NAN, "undefined", "no resample has both values")
+    paired = stretched(paired, a - b, error)
     low, high, std_err, p_value = (
         float(number[0]) for number in tested_differences(np.array([a - b]), paired[None], level)
     )
@@ -121,22 +128,29 @@ def difference(a: float, b: float, resampled_a: ArrayLike, resampled_b: ArrayLik
 
 
 def differences(
-    values: NDArray[np.float64], resampled: NDArray[np.float64], pairs: Sequence[tuple[int, int]], level: float = 0.95
+    values: NDArray[np.float64],
+    resampled: NDArray[np.float64],
+    pairs: Sequence[tuple[int, int]],
+    level: float = 0.95,
+    *,
+    errors: NDArray[np.float64] | None = None,
 ) -> list[Difference]:
     """The differences of many pairs among ``values`` [values], whose resamples are [values, resamples].
 
-    The same as :func:`difference` pair by pair, at a fraction of the time.
+    ``errors`` [pairs] are standard errors to be added. The same as :func:`difference` pair by pair, at a fraction of
+    the time.
     """
     if not pairs:
         return []
     first, second = np.array(pairs).T
-    paired, value = resampled[first] - resampled[second], values[first] - values[second]
+    value, added = values[first] - values[second], np.zeros(len(pairs)) if errors is None else errors
+    paired = stretched(resampled[first] - resampled[second], value, added)
     low, high, std_err, p_value = tested_differences(value, paired, level)
     plain = ~np.isnan(paired).any(axis=1) & ~np.isnan(p_value) & (paired.shape[1] > 1)
     return [
         Difference(float(value[row]), float(low[row]), float(high[row]), float(std_err[row]), float(p_value[row]))
         if plain[row]
-        else difference(float(values[a]), float(values[b]), resampled[a], resampled[b], level)
+        else difference(float(values[a]), float(values[b]), resampled[a], resampled[b], level, error=float(added[row]))
         for row, (a, b) in enumerate(pairs)
     ]
 

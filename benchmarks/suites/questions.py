@@ -22,6 +22,9 @@ MOST_RESAMPLES = 100_000
 """A p-value needs no more, and memory grows with them."""
 NO_PER_LAYER = "a signal with integer thresholds has too few of them to match a speed-up layer by layer"
 """Why a signal that counts has no per-layer thresholds."""
+DEALS = 5
+"""Deals of folds where a suite does not say otherwise."""
+MOST_DEALS = 100
 BAND_COSTS = 48
 """Relative costs at which bands, and curves without a threshold axis, are read."""
 
@@ -32,7 +35,8 @@ class Questions:
 
     ``layers`` are shown in tables, as numbers from 1 or fractions of the depth; what belongs to no operating point
     uses the parameters chosen at the ``primary_speed_up``; ``thresholds`` maps a signal, or ``*`` for all others, to
-    given thresholds; ``area_range`` are the relative costs between which the area under a curve is taken.
+    given thresholds; ``area_range`` are the relative costs between which the area under a curve is taken;
+    ``deals`` is how often cross-fitting deals its folds, by default 5 times, once for a signal that learns.
     """
 
     layers: tuple[int | Fraction, ...] = (Fraction(1, 6), Fraction(1, 2), Fraction(5, 6))
@@ -47,6 +51,7 @@ class Questions:
     thresholds: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
     ties: Ties = "half"
     area_range: tuple[float, float] = (1 / 3, 1.0)
+    deals: int | None = None
 
     def __post_init__(self) -> None:
         check_layers(self.layers)
@@ -56,6 +61,10 @@ class Questions:
         check_thresholds(self.thresholds)
         check_area_range(self.area_range)
         check_sampling(self)
+
+    def deals_of(self, *, learns: bool) -> int:
+        """How often the folds of cross-fitting are dealt for a signal; what learns is fitted anew for each."""
+        return self.deals if self.deals is not None else 1 if learns else DEALS
 
     @property
     def every_speed_up(self) -> tuple[float, ...]:
@@ -175,6 +184,8 @@ def check_sampling(questions: Questions) -> None:
         raise InputError(f"resamples must be between 2 and {MOST_RESAMPLES:,}, found {questions.resamples}")
     if not 2 <= questions.folds <= 100:
         raise InputError(f"folds must be between 2 and 100, found {questions.folds}")
+    if questions.deals is not None and not 1 <= questions.deals <= MOST_DEALS:
+        raise InputError(f"deals must be between 1 and {MOST_DEALS}, found {questions.deals}")
     if questions.seed < 0:
         raise InputError(f"seed must not be negative, found {questions.seed}")
 

@@ -23,6 +23,7 @@ Keys (those with a default may be left out)::
                        thresholds of each layer's own as a baseline, which shows what sharing one costs
                        (thresholds = "per-layer" asks it of every signal)
     ties               what a tied pair counts for DIS: "half" of a pair in order, or nothing ("strict") ("half")
+    deals              how often cross-fit deals its folds; values are means over deals (5; 1 for signals that learn)
     area_range         two relative costs (mean exit layer over depth), as numbers or fractions: where the area under a
                        trade-off curve begins and ends                             (["1/3", 1])
     held_out           table of cache to its calibration cache, for the held-out protocol (none)
@@ -134,6 +135,7 @@ class SuiteFile(BaseModel):
     thresholds: ThresholdTable = {}
     ties: str = "half"
     area_range: tuple[Share, ...] = (1 / 3, 1.0)
+    deals: WholeNumber | None = None
     held_out: dict[str, str] = {}
     findings: FindingsTable | None = None
 

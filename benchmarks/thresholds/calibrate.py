@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from exitbench.benchmarks.replay.operating_points import PointValue
 from exitbench.benchmarks.results.operating_point import at_speed_up
-from exitbench.benchmarks.run.measure_stage import evaluate_configurations, suite_entries
+from exitbench.benchmarks.run.measure_stage import evaluate_configurations, merged_parts, suite_entries
 from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.suites.questions import Questions
-from exitbench.benchmarks.thresholds.recommend import merged_choice
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
@@ -49,7 +48,7 @@ def calibrate(cache: Cache, signals: Sequence[ExitSignal], speed_up: float) -> C
     if not entry.usable:
         raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
     evaluation = evaluate_configurations(scored, entry.usable, questions)
-    merged = merged_choice(scored, entry, evaluation, "in-sample", questions)
+    merged = merged_parts(scored, evaluation, "in-sample", entry.usable, questions)
     point = at_speed_up(speed_up)
     chosen = signals[entry.usable[int(merged.choices.at(point).parts[0])]]
     return Calibration(fitted(chosen, cache) if chosen.needs_fit else chosen, merged.at(point))

@@ -13,23 +13,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_points import ResampledPoint
 from exitbench.benchmarks.replay.bounds import final_layer
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up, within_loss
 from exitbench.benchmarks.results.status import Estimate
 from exitbench.benchmarks.run.measure_stage import (
-    Evaluation,
-    SuiteEntry,
     cache_weights,
-    choices_among,
     evaluate_configurations,
+    merged_parts,
     suite_entries,
 )
 from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.scoring.score_cache import fitted
-from exitbench.benchmarks.scoring.score_store import ScoredCache
+from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, stretched
 from exitbench.benchmarks.statistics.intervals import interval
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.suites.questions import Questions
@@ -107,7 +105,7 @@ def recommend(
     if not entry.usable:
         raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
     evaluation = evaluate_configurations(scored, entry.usable, questions)
-    merged = {name: merged_choice(scored, entry, evaluation, name, questions) for name in questions.protocols}
+    merged = {name: merged_parts(scored, evaluation, name, entry.usable, questions) for name in questions.protocols}
     deployed, expected = merged["in-sample"].at(point), merged[protocol].at(point)
     check_answer(deployed, expected, point)
     chosen = signals[entry.usable[int(merged["in-sample"].choices.at(point).parts[0])]]
@@ -117,7 +115,9 @@ def recommend(
     assert final.exits is not None
     final_score = float(final.tally.score(measure))
     final_draws = resampled_exits(final.exits, samples.outcomes, cache_weights(scored, questions).all("test"))
-    value, draws = expected.score(measure), expected.resampled.score(measure)
+    draws = expected.resampled.score(measure)
+    deals = [expected, *(deal.at(point) for deal in merged[protocol].deals)]
+    scores = [value.score(measure) for value in deals]
     return Recommendation(
         cache=cache.name,
         signal=ready.to_json(),
@@ -125,9 +125,9 @@ def recommend(
         chosen=merged[protocol].choices.described(point)[0],
         exits_when=ready.exits_when,
         threshold=deployed.threshold,
-        speed_up=interval(expected.speed_up, expected.resampled.speed_up, samples.size),
-        score=interval(value, draws, samples.size),
-        loss=interval(final_score - value, final_draws.score(measure) - draws, samples.size),
+        speed_up=over_deals([value.speed_up for value in deals], expected.resampled.speed_up, samples.size),
+        score=over_deals(scores, draws, samples.size),
+        loss=over_deals([final_score - value for value in scores], final_draws.score(measure) - draws, samples.size),
         measure=measure,
         final_score=final_score,
         protocol=protocol,
@@ -149,12 +149,10 @@ def asked_point(speed_up: float | None, max_loss: float | None) -> OperatingPoin
     return within_loss(max_loss)
 
 
-def merged_choice(
-    scored: ScoredCache, entry: SuiteEntry, evaluation: Evaluation, protocol: str, questions: Questions
-) -> MergedParts:
-    """The parts of a protocol with the configurations it chose."""
-    choices = choices_among(scored, evaluation, protocol, entry.usable, questions)
-    return MergedParts(choices, evaluation.parts[protocol], scored.samples("test"))
+def over_deals(values: Sequence[float], draws: NDArray[np.float64], n: int) -> Estimate:
+    """The mean of ``values`` [deals] with its interval; ``draws`` [resamples] are those of the first deal."""
+    mean = mean_over_deals(values)
+    return interval(mean, stretched(draws + (mean - values[0]), mean, deal_error(values)), n)
 
 
 def is_beyond_chance(expected: ResampledPoint, speed_up: float) -> bool:

@@ -27,6 +27,7 @@ ASKED = {
     "losses": [2.0],
     "resamples": 30,
     "folds": 3,
+    "deals": 1,  # the files of samples are those of the first deal
     "thresholds": {"pabee": ["all"], "deebert": ["median", 0.3]},
 }
 

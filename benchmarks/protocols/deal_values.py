@@ -1,0 +1,79 @@
+"""The point values of an entry under one deal of folds, by the question that each answers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from exitbench.benchmarks.protocols.merged_parts import MergedParts
+from exitbench.benchmarks.replay.operating_points import mean_below
+from exitbench.benchmarks.replay.tally import Tally
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint
+from exitbench.benchmarks.results.vocabulary import Ties
+
+Values = dict[tuple[OperatingPoint, int | None, str, str], float]
+"""Operating point, layer, decisions and measure, as a row of the results has them, to the value."""
+
+
+def deal_values(merged: MergedParts, ties: Ties) -> Values:
+    """Every value that the results have of an entry but its area, without intervals; NaN or absent where none is."""
+    return {**ranking_values(merged, ties), **point_values(merged), **rate_values(merged)}
+
+
+def ranking_values(merged: MergedParts, ties: Ties) -> Values:
+    """DIS, tied share, AURC and excess AURC at every internal layer."""
+    ranking = merged.ranking(merged.samples.outcomes.correct[:-1])
+    columns = {
+        "dis": ranking.dis(ties),
+        "tied_share": ranking.tied_share,
+        "aurc": ranking.aurc,
+        "excess_aurc": ranking.excess_aurc,
+    }
+    return {
+        (NOWHERE, layer, "", measure): float(column[layer - 1])
+        for measure, column in columns.items()
+        for layer in range(1, ranking.layers + 1)
+    }
+
+
+def point_values(merged: MergedParts) -> Values:
+    """Speed-up, scores and losses at every operating point, also at exactly a speed-up where that exists."""
+    values: Values = {}
+    for point in merged.operating_points:
+        value = merged.at(point)
+        values |= tally_values(merged, point, value.tally)
+        if value.randomised is not None:
+            values |= tally_values(merged, point, value.randomised, "randomised")
+        if point.kind == "loss":
+            values[point, None, "", "max_speed_up"] = value.speed_up
+            values[point, None, "", "realised_loss"] = merged.loss(value)[0]
+    return values
+
+
+def tally_values(merged: MergedParts, point: OperatingPoint, tally: Tally, decisions: str = "") -> Values:
+    """Speed-up and task scores of one tally."""
+    named: dict[str, float] = {"speed_up": float(tally.speed_up)}
+    named |= {measure: float(tally.score(measure)) for measure in merged.samples.outcomes.measures}
+    return {(point, None, decisions, measure): value for measure, value in named.items()}
+
+
+def rate_values(merged: MergedParts) -> Values:
+    """Both exit rates at their speed-up, over all layers and per layer."""
+    point = merged.choices.rates
+    values: Values = {}
+    for decisions, (tally, _) in (("all", merged.every_decision), ("reached", merged.reached_decisions)):
+        whole = tally.sum_layers()
+        values[point, None, decisions, "premature_rate"] = float(whole.premature)
+        values[point, None, decisions, "delayed_rate"] = float(whole.delayed)
+        for measure, column in (("premature_rate", tally.premature), ("delayed_rate", tally.delayed)):
+            for layer, value in enumerate(np.asarray(column), start=1):
+                values[point, layer, decisions, measure] = float(value)
+    return values
+
+
+def area_value(merged: MergedParts, area_range: tuple[float, float]) -> float:
+    """The mean score over a range of relative costs, from the band's curve; NaN where no cost is reached."""
+    kept, (tally, _), measure = merged.reaches, merged.band, merged.samples.measure
+    if not kept.any():
+        return float("nan")
+    final = float(merged.final[0].score(measure))
+    return mean_below(tally.relative_cost[kept], tally.score(measure)[kept], final, *area_range)
