@@ -76,7 +76,8 @@ class MergedParts:
         if status == "undefined":
             return merged
         judged = self._with_one_layer(merged) if self.parts[0].in_sample else self.with_realised_status(point, merged)
-        return self._over_deals(point, judged) if self.deals else judged
+        # A given threshold involves no choice, so that folds change nothing about it.
+        return judged if point.kind == "tau" or not self.deals else self._over_deals(point, judged)
 
     def _over_deals(self, point: OperatingPoint, first: ResampledPoint) -> ResampledPoint:
         """The value of the first deal with the status of all: by the mean of what was realised, or the majority."""

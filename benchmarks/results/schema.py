@@ -39,6 +39,8 @@ reader could doubt:
 ``status, reason``
     How far a number may be trusted, see :mod:`exitbench.benchmarks.results.status`: ``ok``, ``undefined``,
     ``unmatched``, ``degenerate``, ``no-exit`` or ``unreliable``.
+    Under ``cross-fit`` a value is the mean over several deals of folds, whose spread is part of its error; the
+    other files are about the first deal.
 ``best, tied_with_best``
     Empty where nothing is compared; ``tied_with_best`` is true for the best itself too.
 ``chosen``

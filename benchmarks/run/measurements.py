@@ -111,7 +111,7 @@ def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
         for name in (*ARRAYS, *(EXACT if entry.exact_cost is not None else ())):
             arrays[f"{number}-{name}"] = getattr(entry, name)
         for name, by_question in (("resampled", entry.resampled), ("deals", entry.deals)):
-            arrays[f"{number}-{name}"] = np.array(list(by_question.values())).reshape(len(by_question), -1)
+            arrays[f"{number}-{name}"] = np.stack([*by_question.values()]) if by_question else np.zeros((0, 0))
         index.append(
             {
                 "protocol": entry.protocol,

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import rankdata
 
 from exitbench.benchmarks.protocols.splits import DEAL_SEED, parts_of
-from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
+from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up, at_threshold
 from exitbench.benchmarks.run.compare_stage import compare_signals
 from exitbench.benchmarks.run.measure_stage import evaluate_configurations, measure_signal, merged_parts
 from exitbench.benchmarks.run.measurements import SavedMeasurements, question_of, save_measurements
@@ -145,12 +145,32 @@ def test_deals_survive_the_way_through_files(measured, tmp_path):
         np.testing.assert_array_equal(entry.area_deals, stored.area_deals)
 
 
+def test_one_deal_leaves_nothing_between_deals_in_the_files(scored, tmp_path):
+    save_measurements(tmp_path, measure_signal(scored, [[0]], dataclasses.replace(QUESTIONS, deals=1), ("pairs",)))
+    (entry,) = SavedMeasurements(tmp_path).entries("cross-fit")
+    assert entry.deals == {}
+    assert len(entry.area_deals) == 0
+
+
 def test_what_learns_is_dealt_once_unless_the_suite_says_otherwise():
     assert Questions().deals_of(learns=False) == 5
     assert Questions().deals_of(learns=True) == 1
     assert Questions(deals=3).deals_of(learns=True) == 3
     with pytest.raises(InputError, match="deals must be between 1 and 100, found 0"):
         Questions(deals=0)
+
+
+def test_a_given_threshold_is_the_same_under_every_deal(scored):
+    given = dataclasses.replace(QUESTIONS, thresholds={"*": ("median",)})
+    rows = [
+        row
+        for deals in (4, 1)
+        for row in measure_signal(scored, [[0]], dataclasses.replace(given, deals=deals), ("pairs",)).rows
+        if row.operating_point == at_threshold("median")
+    ]
+    half = len(rows) // 2
+    assert half > 0
+    assert [row.value for row in rows[:half]] == [row.value for row in rows[half:]]
 
 
 def test_the_first_deal_alone_has_the_exits_of_the_samples(scored):
