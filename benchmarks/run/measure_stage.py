@@ -64,10 +64,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Deal:
-    """A further deal of the folds of cross-fitting: its parts, and the point values of configurations, [parts] each.
-
-    A configuration that is dealt less often is not among the results.
-    """
+    """A further deal of folds: its parts, and [parts] point values of each configuration that is dealt so often."""
 
     parts: tuple[Part, ...]
     results: Mapping[int, list[PartResult]]
