@@ -199,3 +199,31 @@ def test_an_import_that_was_cut_goes_on_with_the_same_data(tmp_path: Path) -> No
     import_arrays(source, tmp_path / "cut", task="sst2", split="dev", shard_rows=5)
     for path in (tmp_path / "whole").iterdir():
         assert (tmp_path / "cut" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_rows_without_ids_get_them_from_their_label_and_features_in_any_order(tmp_path: Path) -> None:
+    arrays = {name: array for name, array in example().items() if name != "ids"}
+    arrays["features"][:, 5] = arrays["features"][:, 3]  # equal rows, told apart by their occurrence
+    arrays["labels"][5] = arrays["labels"][3]
+    order = np.random.default_rng(0).permutation(12)
+    shuffled = {
+        name: array[order] if name == "labels" else array[:, order] if name in ("features", "logits") else array
+        for name, array in arrays.items()
+    }
+    shuffled["logits"] = shuffled["logits"] + 1.0  # logits say nothing about which row it is
+    for name, given in (("plain", arrays), ("shuffled", shuffled)):
+        np.savez(tmp_path / f"{name}.npz", **given)
+        import_arrays(tmp_path / f"{name}.npz", tmp_path / name, task="t", split="dev")
+    plain, other = Cache(tmp_path / "plain").ids, Cache(tmp_path / "shuffled").ids
+    assert len(set(plain.tolist())) == 12
+    assert sorted(plain.tolist()) == sorted(other.tolist())
+    alone = ~np.isin(order, [3, 5])
+    np.testing.assert_array_equal(other[alone], plain[order][alone])
+
+
+def test_without_features_ids_are_row_numbers_and_a_warning_says_what_that_means(tmp_path: Path) -> None:
+    arrays = {name: example()[name] for name in ("labels", "logits")}
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.warns(CacheWarning, match="folds and resamples depend on the order of the rows"):
+        import_arrays(tmp_path / "a.npz", tmp_path / "cache", task="t", split="dev")
+    np.testing.assert_array_equal(Cache(tmp_path / "cache").ids, np.arange(12))

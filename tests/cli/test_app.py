@@ -167,7 +167,8 @@ def test_compact_tells_both_sizes(cache: Path, tmp_path: Path, capsys: pytest.Ca
 def test_import_makes_a_cache_and_says_what_was_rounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import numpy as np
 
-    np.savez(tmp_path / "in.npz", labels=np.array([0, 1, 1]), logits=np.random.default_rng(0).normal(size=(2, 3, 2)))
+    logits = np.random.default_rng(0).normal(size=(2, 3, 2))
+    np.savez(tmp_path / "in.npz", labels=np.array([0, 1, 1]), logits=logits, ids=np.arange(3))
     words = ["import", str(tmp_path / "in.npz"), "--task", "sst2", "--split", "dev", "--out", str(tmp_path / "out")]
     assert run(*words) == 0
     captured = capsys.readouterr()
