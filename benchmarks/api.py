@@ -30,9 +30,10 @@ from exitbench.benchmarks.run.figure_rows import FIGURE_TABLES
 from exitbench.benchmarks.run.measure_stage import measure_signal
 from exitbench.benchmarks.run.plan import Plan
 from exitbench.benchmarks.run.score_stage import score_signals
+from exitbench.benchmarks.scoring.calibration_layers import check_inputs
 from exitbench.benchmarks.scoring.score_cache import opened
 from exitbench.benchmarks.suites.questions import Questions, check_thresholds_exist
-from exitbench.cache import Cache
+from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.registry.discovery import load_registry
@@ -63,10 +64,19 @@ def configurations_of(signals: Sequence[Signal], directories: Sequence[Path | st
     )
 
 
-def replay(cache: Cache | str | Path, signal: Signal, *, fit_on: Cache | str | Path | None = None) -> Curve:
-    """Every operating point of one signal on a cache, exactly: thresholds, speed-ups, scores, exit layers."""
+def replay(
+    cache: Cache | str | Path,
+    signal: Signal,
+    *,
+    fit_on: Cache | str | Path | None = None,
+    target: Target | None = None,
+) -> Curve:
+    """Every operating point of one signal on a cache, exactly: thresholds, speed-ups, scores, exit layers.
+
+    ``target`` says what a right answer is: ``labels`` or ``final``; by default what the cache says.
+    """
     made = load_registry().make(signal) if isinstance(signal, str) else signal
-    return replay_signal(opened(cache), made, fit_on=None if fit_on is None else opened(fit_on))
+    return replay_signal(opened(cache), made, fit_on=None if fit_on is None else opened(fit_on), target=target)
 
 
 def evaluate(
@@ -87,6 +97,7 @@ def evaluate(
     area_range: Sequence[float] = (1 / 3, 1.0),
     deals: int | None = None,
     signals_dirs: Sequence[Path | str] = (),
+    target: Target | None = None,
 ) -> Evaluation:
     """All measures, intervals and comparisons of some signals on one cache.
 
@@ -94,7 +105,8 @@ def evaluate(
     ``"per-layer"``, also by itself, asks for thresholds of each layer's own beside the shared one; ``calibration`` is
     what the protocol ``held-out`` chooses on; a tied pair counts one half for DIS, or nothing where ``ties`` is
     ``"strict"``; ``area_range`` are the relative costs between which the area under a curve is taken; ``deals`` is
-    how often cross-fit deals its folds (5 times, once for signals that learn).
+    how often cross-fit deals its folds (5 times, once for signals that learn). An answer is right by the
+    ``target``, ``labels`` or ``final`` (it agrees with the last layer's), by default as the cache says.
     Raises InputError for the first signal that cannot be evaluated.
     """
     given = {"*": [thresholds]} if isinstance(thresholds, str) else thresholds or {}
@@ -111,15 +123,16 @@ def evaluate(
         ties=ties,
         area_range=(area_range[0], area_range[1]),
         deals=deals,
+        target=target,
     )
     plan = configurations_of(signals, signals_dirs)
     check_thresholds_exist(questions.thresholds, plan.configurations)
-    scored = score_signals(
-        opened(cache),
-        plan.configurations,
-        questions,
-        calibration=None if calibration is None else opened(calibration),
-    )
+    source, chosen_on = opened(cache), None if calibration is None else opened(calibration)
+    for signal in plan.configurations:
+        for held in (source, chosen_on):
+            if held is not None:
+                check_inputs(held, signal)
+    scored = score_signals(source, plan.configurations, questions, calibration=chosen_on)
     measured = [measure_signal(scored, groups, questions, tuple(SCHEMAS)) for groups in plan.groups.values()]
     compared = compare_signals(scored, measured, questions, tuple(SCHEMAS))
     tables = {name: pa.concat_tables([signal.figure_data[name] for signal in measured]) for name in FIGURE_TABLES}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
@@ -198,11 +199,18 @@ def paired_points(
                     second_samples = samples_b.get((cache.name, protocol, second.signal, second.parameters, point.text))
                     if first_samples is not None and second_samples is not None:
                         question = (cache.name, protocol, first.text, second.text, point)
-                        yield paired(question, first_samples, second_samples, cache.layers)
+                        yield paired(question, first_samples, second_samples, layer_costs(cache))
 
 
-def paired(question: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b: pd.DataFrame, depth: int) -> Paired:
-    """One operating point in pairs; both frames in the order of their ids."""
+def layer_costs(cache: CacheMetadata) -> NDArray[np.float64]:
+    """What exiting at each layer costs, [layers]: the layers themselves, unless the cache has costs."""
+    return np.array(range(1, cache.layers + 1) if cache.costs is None else cache.costs, dtype=np.float64)
+
+
+def paired(
+    question: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b: pd.DataFrame, costs: NDArray[np.float64]
+) -> Paired:
+    """One operating point in pairs; both frames in the order of their ids, ``costs`` [layers]."""
     if not np.array_equal(a["id"].to_numpy(), b["id"].to_numpy()):
         raise InputError(f"the runs hold different samples of {question[0]} at {question[-1]}")
     right_a, right_b = a["right"].to_numpy(dtype=bool), b["right"].to_numpy(dtype=bool)
@@ -214,8 +222,8 @@ def paired(question: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame,
         len(a),
         100 * float(right_a.mean()),
         100 * float(right_b.mean()),
-        depth / float(exit_a.mean()),
-        depth / float(exit_b.mean()),
+        float(costs[-1] / costs[exit_a - 1].mean()),
+        float(costs[-1] / costs[exit_b - 1].mean()),
         only_a,
         only_b,
         earlier_a,

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.measures.placements import Moments, Placements, best_risk_area, placements
 from exitbench.benchmarks.results.status import FEWEST_OF_A_KIND, Verdict
 from exitbench.benchmarks.results.vocabulary import TIES, Ties
+from exitbench.benchmarks.scoring.groups import summed_by_group
 from exitbench.errors import InputError
 
 
@@ -30,13 +31,15 @@ from exitbench.errors import InputError
 class Ranking:
     """One signal's ranking at each layer: ``certainty`` [layers, samples], ``right`` [layers, samples].
 
-    ``folds`` [samples] restricts pairs to one fold. A layer without scores is a row of NaN. Every result is [layers],
+    ``folds`` [samples] restricts pairs to one fold; the errors let samples of one of the ``groups`` [samples] depend on
+    each other. A layer without scores is a row of NaN. Every result is [layers],
     NaN where it is undefined; each layer (and fold) is sorted once, however many results are read.
     """
 
     certainty: NDArray[np.float64]
     right: NDArray[np.bool_]
     folds: NDArray[np.int64] | None = None
+    groups: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if self.certainty.ndim != 2 or self.certainty.shape != self.right.shape:
@@ -86,7 +89,7 @@ class Ranking:
 
     def some_layers(self, layers: slice) -> Ranking:
         """The ranking at some layers, a slice of rows, so that nothing is computed for the others."""
-        return Ranking(self.certainty[layers], self.right[layers], self.folds)
+        return Ranking(self.certainty[layers], self.right[layers], self.folds, self.groups)
 
     def sorted_parts(self, layer: int) -> list[tuple[NDArray[np.intp] | slice, Placements]]:
         """The samples of each fold with their placements at ``layer`` (from 1); none where there are no scores."""
@@ -150,8 +153,18 @@ class Ranking:
     def std_err(self, ties: Ties = "half") -> NDArray[np.float64]:
         """DeLong's standard error of DIS in percent, [layers]; exactly 0 where no placement differs from another."""
         if ties not in self._std_errs:
-            self._std_errs[ties] = np.array([_std_err(moments) for moments in self._moments_of(ties)])
+            self._std_errs[ties] = (
+                np.array([_std_err(moments) for moments in self._moments_of(ties)])
+                if self.groups is None
+                else np.array([self._clustered_std_err(row, ties) for row in range(self.layers)])
+            )
         return self._std_errs[ties]
+
+    def _clustered_std_err(self, row: int, ties: Ties) -> float:
+        """The cluster-robust standard error of a row of layers: influence is summed within groups first."""
+        if not self._placed[row] or self.pairs[row] == 0:
+            return float("nan")
+        return float(np.linalg.norm(summed_by_group(self.influence(row + 1, ties), self.groups)))
 
     def influence(self, layer: int, ties: Ties = "half") -> NDArray[np.float64]:
         """The influence values of DIS at ``layer`` (from 1): what each sample adds to its error, in percent, [samples].

@@ -29,7 +29,7 @@ class CurvePiece:
 
 def in_sample_pieces(curves: Sequence[Curve], merged: MergedParts) -> list[CurvePiece]:
     """The pieces of an entry whose configurations have these exact ``curves``; one that is never chosen has none."""
-    costs = np.array(band_costs(curves[0].depth))
+    costs = np.array(band_costs(curves[0].outcomes.cheapest))
     chosen = merged.choices.along_costs.parts[0]
     named: list[list[float]] = [[] for _ in curves]
     for point in merged.operating_points:

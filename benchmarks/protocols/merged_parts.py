@@ -23,6 +23,7 @@ from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, ROUNDI
 from exitbench.benchmarks.replay.tally import Tally, score_influence
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.status import Status
+from exitbench.benchmarks.scoring.groups import clustering, standard_error
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.statistics.deals import mean_over_deals
 
@@ -138,17 +139,18 @@ class MergedParts:
         if self.parts[0].train_role == "test" or value.exits is None:
             return 0.0
         chosen_on, scored = int(self.parts[0].train.sum()), len(value.exits)
-        spread = float(value.exits.std()) * np.sqrt(1 / chosen_on + 1 / scored)
-        return float(self.samples.depth / value.exits.mean() ** 2 * spread)
+        paid = self.samples.outcomes.paid(value.exits)
+        spread = float(paid.std()) * np.sqrt(1 / chosen_on + 1 / scored)
+        spread *= clustering(paid.astype(np.float64), self.samples.groups)
+        return float(self.samples.outcomes.full_cost / paid.mean() ** 2 * spread)
 
     def _loss_error(self, value: ResampledPoint) -> float:
         """The standard error of a loss, from the influence of each scored row on both scores."""
         assert value.exits is not None
         outcomes, measure = self.samples.outcomes, self.samples.measure
         last = np.full(self.samples.size, self.samples.depth)
-        return float(
-            np.linalg.norm(score_influence(last, outcomes, measure) - score_influence(value.exits, outcomes, measure))
-        )
+        moves = score_influence(last, outcomes, measure) - score_influence(value.exits, outcomes, measure)
+        return standard_error(moves, self.samples.groups)
 
     def loss(self, value: ResampledPoint) -> tuple[float, NDArray[np.float64]]:
         """The points of task score that a value loses against the last layer, and the same in every resample."""
@@ -212,7 +214,7 @@ class MergedParts:
 
     def ranking(self, right: NDArray[np.bool_]) -> Ranking:
         """The ranking at every internal layer, for ``right`` [layers - 1, samples]; pairs within a part."""
-        return Ranking(self.certainty, right, fold_numbers(self.parts))
+        return Ranking(self.certainty, right, fold_numbers(self.parts), self.samples.groups)
 
     def _resampled(self, choice: Choice, sums_of: Callable[[PartResult], Sums]) -> Sums:
         results = self.choices.results

@@ -108,7 +108,7 @@ def evaluate_part(
     resampled = curves.resampled(part)
     speed_ups = [point for point in operating_points if point.kind == "speed_up"]
     losses = [point for point in operating_points if point.kind == "loss"]
-    targets = np.array([*(point.number for point in speed_ups), *(1 / np.array(band_costs(train.depth)))])
+    targets = np.array([*(point.number for point in speed_ups), *(1 / np.array(band_costs(train.outcomes.cheapest)))])
     nearest = resampled.nearest(targets)
     final = curves.weights.final(part.train_role, part.train, curves.whole(part.variant, part.train_role).outcomes)
     within = resampled.within(measure, final.score(measure), [point.number for point in losses])
@@ -261,8 +261,8 @@ def _randomised_elsewhere(train: Curve, test: Curve, speed_up: float) -> Tally:
     right = int(np.searchsorted(train.speed_up, speed_up))
     if train.speed_up[right] == speed_up:
         return test.tally[int(test.points_at(train.thresholds[right]))]
-    slower, faster = train.tally[right - 1].mean_exit_layer, train.tally[right].mean_exit_layer
-    share = (slower - train.depth / speed_up) / (slower - faster)
+    slower, faster = train.tally[right - 1].mean_paid, train.tally[right].mean_paid
+    share = (slower - train.outcomes.full_cost / speed_up) / (slower - faster)
     before, after = test.points_at(train.thresholds[right - 1 : right + 1])
     return test.tally[int(before)].towards(test.tally[int(after)], share)
 

@@ -56,15 +56,17 @@ def fold_variant(fold: int, deal: int = 0) -> str:
 
 
 def parts_of(
-    protocol: str, ids: NDArray[np.int64], *, seed: int, count: int, calibration: int | None = None, deal: int = 0
+    protocol: str, units: NDArray[np.int64], *, seed: int, count: int, calibration: int | None = None, deal: int = 0
 ) -> tuple[Part, ...]:
-    """The parts of a protocol for samples with these ``ids``; ``count`` folds, ``calibration`` samples held out.
+    """The parts of a protocol for samples of these ``units`` [samples], which stay together: their groups, else ids.
+
+    There are ``count`` folds, or ``calibration`` samples held out.
 
     Each ``deal`` of cross-fitting has other folds.
 
     A fold without samples is no part. Raises InputError where a part would have nothing to choose on.
     """
-    everything = np.ones(len(ids), dtype=bool)
+    everything = np.ones(len(units), dtype=bool)
     if protocol == "in-sample":
         return (Part("all samples", "in-sample", "test", everything, everything),)
     if protocol == "held-out":
@@ -74,9 +76,12 @@ def parts_of(
         return (Part("calibration cache", "held-out", "calibration", chosen_on, everything),)
     if protocol != "cross-fit":
         raise InputError(f"expected the protocol in-sample, cross-fit or held-out, found {protocol!r}")
-    fold = folds(ids, seed + deal * DEAL_SEED, count)
+    fold = folds(units, seed + deal * DEAL_SEED, count)
     if len(np.unique(fold)) < 2:
-        raise InputError(f"{len(ids)} samples are too few to cross-fit: all fall into one of {count} folds")
+        count_text = (
+            f"{len(units)} samples" if len(np.unique(units)) == len(units) else f"{len(np.unique(units))} groups"
+        )
+        raise InputError(f"{count_text} are too few to cross-fit: all fall into one of {count} folds")
     return tuple(
         Part(f"fold {k + 1}", fold_variant(k, deal), "test", fold != k, fold == k)
         for k in range(count)

@@ -51,12 +51,20 @@ def fixed_layer(outcomes: Outcomes, layer: int) -> Bound:
     return Bound("fixed", layer, exits, tally_at(exits, outcomes))
 
 
-def neighbouring_layers(depth: int, speed_up: float) -> tuple[int, int, float]:
+def neighbouring_layers(depth: int, speed_up: float, costs: NDArray[np.int64] | None = None) -> tuple[int, int, float]:
     """The two fixed layers whose costs enclose a speed-up, the later first, and the share that exits at the earlier.
+
+    ``costs`` [layers] are those of the layers, by default the layers themselves.
 
     >>> neighbouring_layers(12, 2.0), neighbouring_layers(12, 4.8)
     ((6, 6, 0.0), (3, 2, 0.5))
     """
+    if costs is not None:
+        paid = float(costs[-1] / speed_up)
+        place = int(np.searchsorted(costs, paid - WHOLE * costs[-1]))
+        between = place > 0 and costs[place] - paid >= WHOLE * costs[-1]
+        apart = float((costs[place] - paid) / (costs[place] - costs[place - 1])) if between else 0.0
+        return (place + 1, place, apart) if between else (place + 1, place + 1, 0.0)
     mean = depth / speed_up
     later = max(math.ceil(mean - WHOLE), 1)
     share = max(later - mean, 0.0)
@@ -65,9 +73,10 @@ def neighbouring_layers(depth: int, speed_up: float) -> tuple[int, int, float]:
 
 def fixed_at(outcomes: Outcomes, speed_up: float) -> Bound | None:
     """A fixed layer at exactly this speed-up: randomised between two unless one has it; ``None`` beyond them."""
-    if not 1 <= speed_up <= outcomes.depth:
+    costs = layer_costs(outcomes)
+    if not 1 <= speed_up <= costs[-1] / costs[0]:
         return None
-    later, earlier, share = neighbouring_layers(outcomes.depth, speed_up)
+    later, earlier, share = neighbouring_layers(outcomes.depth, speed_up, outcomes.costs)
     late, early = (fixed_layer(outcomes, layer) for layer in (later, earlier))
     if not share:
         return late
@@ -83,6 +92,8 @@ def fixed_curve(outcomes: Outcomes, points: int = 8) -> Tally:
     }
     if outcomes.actual_positive is not None:
         sums["actual_positives"] = np.full(positions.shape, float(outcomes.actual_positive.sum()))
+    if outcomes.costs is not None:
+        sums["cost"] = outcomes.samples * np.interp(positions, layers, outcomes.costs)
     return Tally(outcomes.depth, np.full(positions.shape, outcomes.samples), outcomes.samples * positions, **sums)
 
 
@@ -101,31 +112,40 @@ def random_tally(outcomes: Outcomes, probability: ArrayLike) -> Tally:
     sums: dict[str, Any] = {name: shares @ truth.sum(axis=1) for name, truth in outcomes.counted.items()}
     if outcomes.actual_positive is not None:
         sums["actual_positives"] = np.full(shares.shape[:-1], float(outcomes.actual_positive.sum()))
+    if outcomes.costs is not None:
+        sums["cost"] = outcomes.samples * (shares @ outcomes.costs)
     samples = np.full(shares.shape[:-1], float(outcomes.samples))
     return Tally(outcomes.depth, samples, outcomes.samples * (shares @ layers), **sums)
 
 
 def random_curve(outcomes: Outcomes, points: int = 101) -> Tally:
-    """The expected trade-off of random exits, [points], from never to always exiting, evenly in mean exit layer."""
-    mean_exit_layers = np.linspace(outcomes.depth, 1, points)
-    return random_tally(outcomes, exit_probability(outcomes.depth, mean_exit_layers))
+    """The expected trade-off of random exits, [points], from never to always exiting, evenly in cost."""
+    costs = layer_costs(outcomes)
+    return random_tally(outcomes, exit_probability(costs, np.linspace(costs[-1], costs[0], points)))
 
 
 def random_at(outcomes: Outcomes, speed_up: float) -> Bound | None:
-    """The random exit policy whose mean exit layer gives exactly this speed-up; ``None`` outside 1x to the depth."""
-    if not 1 <= speed_up <= outcomes.depth:
+    """The random exit policy whose mean cost gives exactly this speed-up; ``None`` where none does."""
+    costs = layer_costs(outcomes)
+    if not 1 <= speed_up <= costs[-1] / costs[0]:
         return None
-    probability = exit_probability(outcomes.depth, outcomes.depth / speed_up)
+    probability = exit_probability(costs, costs[-1] / speed_up)
     return Bound("random", None, None, random_tally(outcomes, probability))
 
 
-def exit_probability(depth: int, mean_exit_layer: ArrayLike) -> NDArray[np.float64]:
-    """The probability that gives this mean exit layer, by bisection: the mean falls as the probability grows."""
-    target = np.asarray(mean_exit_layer, dtype=np.float64)
+def layer_costs(outcomes: Outcomes) -> NDArray[np.int64]:
+    """What exiting at each layer costs, [layers]: the layers themselves, unless costs are given."""
+    return outcomes.paid(np.arange(1, outcomes.depth + 1))
+
+
+def exit_probability(costs: NDArray[np.int64], mean_cost: ArrayLike) -> NDArray[np.float64]:
+    """The probability that gives this mean cost, by bisection: the mean falls as the probability grows."""
+    target = np.asarray(mean_cost, dtype=np.float64)
     low, high = np.zeros_like(target), np.ones_like(target)
+    steps = np.diff(costs, prepend=0)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        # The mean exit layer is the sum over m = 0..M-1 of the chance to be still there after m layers.
-        mean = ((1 - middle[..., None]) ** np.arange(depth)).sum(axis=-1)
+        # The mean is the sum over m = 0..M-1 of what layer m + 1 adds, times the chance to be still there after m.
+        mean = ((1 - middle[..., None]) ** np.arange(len(costs)) * steps).sum(axis=-1)
         low, high = np.where(mean > target, middle, low), np.where(mean > target, high, middle)
-    return np.where(target >= depth, 0.0, np.where(target <= 1, 1.0, (low + high) / 2))
+    return np.where(target >= costs[-1], 0.0, np.where(target <= costs[0], 1.0, (low + high) / 2))

@@ -45,6 +45,10 @@ class ExitEvents:
         """The sum of exit layers at every operating point."""
         return self._from_full_depth(depth * samples, self.earlier - self.later)
 
+    def running_cost(self, costs: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
+        """The sum of what the samples pay at every operating point; ``costs`` [layers] are whole numbers."""
+        return self._from_full_depth(int(costs[-1]) * samples, costs[self.earlier - 1] - costs[self.later - 1])
+
     def _from_full_depth(self, start: int, change: NDArray[np.integer]) -> NDArray[np.int64]:
         sums = np.empty(len(change) + 1, dtype=np.int64)
         sums[0] = start

@@ -3,7 +3,7 @@
 Each is a real operating point, reported with the threshold that realises it and the speed-up it really has. Where
 the target speed-up is missed by more than 2% it is ``unmatched``, and has the value at exactly that speed-up too:
 the expected counts of a policy that randomises, sample by sample, between the two neighbouring points so that the mean
-exit layer comes out right.
+cost comes out right.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class PointValue:
 def undefined_point(curve: Curve, reason: str) -> PointValue:
     """No operating point answers the question."""
     nan = np.asarray(np.nan)
-    empty = Tally(curve.depth, nan, nan, nan, *([nan] * 3 if curve.outcomes.actual_positive is not None else []))
+    cost = None if curve.outcomes.costs is None else nan
+    f1 = None if curve.outcomes.actual_positive is None else nan
+    empty = Tally(curve.depth, nan, nan, nan, f1, f1, f1, cost)
     return PointValue(threshold=float("nan"), tally=empty, status="undefined", reason=reason)
 
 
@@ -106,8 +108,8 @@ def randomised(curve: Curve, speed_up: float) -> Tally | None:
     if speeds[right] == speed_up:
         return here
     before = curve.tally[right - 1]
-    target = curve.depth / speed_up
-    share = (before.mean_exit_layer - target) / (before.mean_exit_layer - here.mean_exit_layer)
+    target = here.full_cost / speed_up
+    share = (before.mean_paid - target) / (before.mean_paid - here.mean_paid)
     return before.towards(here, share)
 
 

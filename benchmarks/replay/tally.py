@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exitbench.benchmarks.results.status import Verdict
-from exitbench.benchmarks.scoring.outcomes import TASK_SCORES, Measure, Outcomes
+from exitbench.benchmarks.scoring.outcomes import FULL_COST, TASK_SCORES, Measure, Outcomes
 from exitbench.errors import InputError, did_you_mean
 
 Sums = NDArray[Any]
@@ -19,6 +19,9 @@ Sums = NDArray[Any]
 @dataclass(frozen=True, eq=False)
 class Tally:
     """Sums over samples: how many, the sum of their exit layers, and how many of their answers were right.
+
+    ``cost`` is the sum of what they paid, in units of which the last layer costs ``FULL_COST``; ``None`` where a layer
+    costs what a layer costs, and the sum of layers says it all.
 
     All arrays have one shape: () for one operating point, [points] along a curve, [resamples] in a bootstrap (then
     sums of weights). The last three, of class 1, are ``None`` where
@@ -32,6 +35,22 @@ class Tally:
     true_positives: Sums | None = None
     predicted_positives: Sums | None = None
     actual_positives: Sums | None = None
+    cost: Sums | None = None
+
+    @property
+    def paid(self) -> Sums:
+        """The sum of what the samples paid: of their exit layers, unless costs are given."""
+        return self.layers if self.cost is None else self.cost
+
+    @property
+    def full_cost(self) -> int:
+        """What a sample pays at the last layer, in the units of :attr:`paid`."""
+        return self.depth if self.cost is None else FULL_COST
+
+    @property
+    def mean_paid(self) -> NDArray[np.float64]:
+        """What a sample paid on average, in the units of :attr:`paid`."""
+        return _ratio(self.paid, self.samples)
 
     @property
     def mean_exit_layer(self) -> NDArray[np.float64]:
@@ -39,13 +58,13 @@ class Tally:
 
     @property
     def relative_cost(self) -> NDArray[np.float64]:
-        """Mean exit layer over depth, in (0, 1]."""
-        return self.mean_exit_layer / self.depth
+        """Mean cost paid over the cost of the last layer (by default mean exit layer over depth), in (0, 1]."""
+        return self.mean_paid / self.full_cost
 
     @property
     def speed_up(self) -> NDArray[np.float64]:
-        """Depth over mean exit layer: the one meaning of speed-up here."""
-        return _ratio(self.depth * self.samples, self.layers)
+        """Cost of the last layer over mean cost paid, by default depth over mean exit layer: its one meaning here."""
+        return _ratio(self.full_cost * self.samples, self.paid)
 
     @property
     def accuracy(self) -> NDArray[np.float64]:
@@ -104,6 +123,7 @@ class Tally:
             "true_positives": self.true_positives,
             "predicted_positives": self.predicted_positives,
             "actual_positives": self.actual_positives,
+            "cost": self.cost,
         }
 
 
@@ -119,7 +139,12 @@ def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:
     sums = {name: np.asarray(truth[exits - 1, samples].sum()) for name, truth in outcomes.counted.items()}
     actual_positives = None if outcomes.actual_positive is None else np.asarray(outcomes.actual_positive.sum())
     return Tally(
-        outcomes.depth, np.asarray(outcomes.samples), np.asarray(exits.sum()), actual_positives=actual_positives, **sums
+        outcomes.depth,
+        np.asarray(outcomes.samples),
+        np.asarray(exits.sum()),
+        actual_positives=actual_positives,
+        cost=None if outcomes.costs is None else np.asarray(outcomes.paid(exits).sum()),
+        **sums,
     )
 
 

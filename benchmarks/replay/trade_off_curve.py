@@ -58,6 +58,7 @@ class Curve:
             self.depth,
             np.full(self.points, samples, dtype=np.int64),
             self.events.running_layers(self.depth, samples),
+            cost=None if self.outcomes.costs is None else self.events.running_cost(self.outcomes.costs, samples),
             **sums,
         )
 
@@ -73,7 +74,7 @@ class Curve:
 
     @cached_property
     def relative_cost(self) -> NDArray[np.float64]:
-        """Mean exit layer over depth, [points], never rising."""
+        """Mean cost paid over that of the last layer, [points], never rising."""
         return self.tally.relative_cost
 
     @property

@@ -39,6 +39,10 @@ class _Cache(_Part):
     classes: list[str]
     rows: int
     table_layers: list[int]
+    # Later than the first runs that were kept.
+    target: str = "labels"
+    role: str = "test"
+    costs: list[float] | None = None
 
 
 class _Entry(_Part):

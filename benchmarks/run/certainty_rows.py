@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.calibration import calibration_errors
 from exitbench.benchmarks.measures.equal_share import EqualShareErrors, all_layers, equal_share_errors
@@ -10,6 +11,7 @@ from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Verdict, joined
 from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE, NORMAL_QUANTILE
+from exitbench.benchmarks.scoring.groups import standard_error
 from exitbench.benchmarks.statistics.delong import logit_interval
 
 RATES = ("premature_rate", "delayed_rate")
@@ -20,15 +22,19 @@ def equal_share_rows(blank: Row, ranking: Ranking) -> list[Row]:
     here = blank._replace(decisions=EQUAL_SHARE, n=ranking.samples)
     unscored = [str(layer) for layer in range(1, ranking.layers + 1) if not ranking.scored[layer - 1]]
     reason = f"no score at layer {', '.join(unscored)}: all samples tied there" if unscored else ""
-    rows = rate_rows_of(here._replace(reason=joined(reason, blank.reason)), all_layers(ranking), Verdict())
+    rows = rate_rows_of(
+        here._replace(reason=joined(reason, blank.reason)), all_layers(ranking), Verdict(), ranking.groups
+    )
     for layer in range(1, ranking.layers + 1):
         verdict = ranking.some_layers(slice(layer - 1, layer)).verdict(1)
         there = here._replace(layer=layer, reason=joined(verdict.reason, blank.reason))
-        rows += rate_rows_of(there, equal_share_errors(ranking, layer), verdict)
+        rows += rate_rows_of(there, equal_share_errors(ranking, layer), verdict, ranking.groups)
     return rows
 
 
-def rate_rows_of(blank: Row, errors: EqualShareErrors, verdict: Verdict) -> list[Row]:
+def rate_rows_of(
+    blank: Row, errors: EqualShareErrors, verdict: Verdict, groups: NDArray[np.int64] | None = None
+) -> list[Row]:
     """Premature and delayed rate of some layers, with intervals on the logit scale."""
     rows = []
     for measure in RATES:
@@ -38,7 +44,7 @@ def rate_rows_of(blank: Row, errors: EqualShareErrors, verdict: Verdict) -> list
             none = "" if verdict.reason else "no decision falls on such a prediction"
             rows.append(here._replace(status="undefined", reason=joined(none, blank.reason)))
             continue
-        error = float(np.linalg.norm(errors.influence(measure)))
+        error = standard_error(errors.influence(measure), groups)
         low, high = logit_interval(value, error)
         if error == 0.0 and verdict.status == "ok":
             here = here._replace(status="unreliable", reason=joined("the standard error is 0", blank.reason))
@@ -54,7 +60,7 @@ def calibration_rows(blank: Row, ranking: Ranking) -> list[Row]:
             continue
         certainty, right = ranking.certainty[layer - 1], ranking.right[layer - 1]
         for measure, (value, influence) in calibration_errors(certainty, right).items():
-            error = float(np.linalg.norm(influence))
+            error = standard_error(influence, ranking.groups)
             reach = NORMAL_QUANTILE * error
             rows.append(
                 blank._replace(

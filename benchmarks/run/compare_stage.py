@@ -67,7 +67,7 @@ def compare_signals(
             continue
         folds = fold_numbers(protocol_parts(scored, questions, protocol))
         contestants = [
-            Contestant.of(entry, area, samples.outcomes.correct[:-1], folds, questions.ties)
+            Contestant.of(entry, area, samples.outcomes.correct[:-1], folds, questions.ties, samples.groups)
             for entry, area in zip(entries, areas, strict=True)
         ]
         column_rows = {(row.signal, row.parameters, question_of(row)): row for row in rows if row.protocol == protocol}
@@ -181,7 +181,7 @@ def fixed_at_rows(columns: Columns, samples: Samples, speed_up: float, weights: 
     bound = fixed_at(outcomes, speed_up)
     if bound is None:
         return []
-    later, earlier, share = neighbouring_layers(outcomes.depth, speed_up)
+    later, earlier, share = neighbouring_layers(outcomes.depth, speed_up, outcomes.costs)
     late, early = (
         resampled_exits(np.full(samples.size, layer, dtype=np.int64), outcomes, weights) for layer in (later, earlier)
     )

@@ -35,6 +35,7 @@ from exitbench.benchmarks.results.vocabulary import (
 )
 from exitbench.benchmarks.run.measured_rows import Measured
 from exitbench.benchmarks.run.measurements import ComparedEntry, Question, question_of
+from exitbench.benchmarks.scoring.groups import summed_by_group
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.deals import paired_deal_error
 from exitbench.benchmarks.statistics.delong import influence_differences
@@ -69,8 +70,10 @@ class Contestant:
         right: NDArray[np.bool_],
         folds: NDArray[np.int64] | None,
         ties: Ties,
+        groups: NDArray[np.int64] | None = None,
     ) -> Contestant:
-        """From an entry and its area; ``right`` [layers - 1, samples], ``folds`` [samples] as its ranking has them."""
+        """From an entry and its area; ``right`` [layers - 1, samples], ``folds`` and ``groups`` [samples] as its
+        ranking has them."""
         resampled = dict(entry.resampled)
         deals = dict(entry.deals)
         if area.resampled is not None:
@@ -81,7 +84,7 @@ class Contestant:
             signal=entry.signal,
             parameters=entry.parameters,
             resampled=resampled,
-            ranking=Ranking(entry.certainty, right, folds),
+            ranking=Ranking(entry.certainty, right, folds, groups),
             ties=ties,
             deals=deals,
             flattered=is_flattered(entry.protocol, chose=entry.chose),
@@ -92,14 +95,19 @@ class Contestant:
         return self.signal, self.parameters
 
     def influence(self, layer: int, measure: str) -> NDArray[np.float64]:
-        """What each sample adds to the error of a measure of one layer, [samples]."""
+        """What each sample adds to the error of a measure of one layer, [samples]; each group, where there are some."""
         if layer not in self._influence:
             ranking = self.ranking.some_layers(slice(layer - 1, layer))
             area, excess = risk_influence(ranking, 1)
-            self._influence[layer] = {"dis": ranking.influence(1, self.ties), "aurc": area, "excess_aurc": excess}
+            by_sample = {"dis": ranking.influence(1, self.ties), "aurc": area, "excess_aurc": excess}
+            self._influence[layer] = {
+                name: summed_by_group(values, ranking.groups) for name, values in by_sample.items()
+            }
         if measure in CALIBRATION and measure not in self._influence[layer]:
             errors = calibration_errors(self.ranking.certainty[layer - 1], self.ranking.right[layer - 1])
-            self._influence[layer] |= {name: influence for name, (_, influence) in errors.items()}
+            self._influence[layer] |= {
+                name: summed_by_group(influence, self.ranking.groups) for name, (_, influence) in errors.items()
+            }
         return self._influence[layer][measure]
 
     @cached_property
@@ -246,7 +254,12 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
     errors = np.array([paired_deal_error(deals[a], deals[b]) for a, b in pairs])
     if decisions == EQUAL_SHARE:
         tests = influence_differences(
-            values, [contestant.equal_share.influence(measure) for contestant, _ in present], pairs
+            values,
+            [
+                summed_by_group(contestant.equal_share.influence(measure), contestant.ranking.groups)
+                for contestant, _ in present
+            ],
+            pairs,
         )
     elif measure in INFLUENCES and layer is not None:
         influence = [contestant.influence(layer, measure) for contestant, _ in present]

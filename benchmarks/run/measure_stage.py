@@ -29,13 +29,15 @@ from exitbench.benchmarks.run.measured_rows import Measured, measured_rows, with
 from exitbench.benchmarks.run.measurements import ComparedEntry, MeasuredSignal, Question, question_of
 from exitbench.benchmarks.run.per_layer_rows import per_layer_rows
 from exitbench.benchmarks.scoring.configuration import Configuration, grid_text
-from exitbench.benchmarks.scoring.score_store import ScoredCache
+from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
 from exitbench.benchmarks.statistics.bootstrap_weights import BootstrapWeights, bootstrap_weights
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.errors import InputError
 
 NOT_REPEATED = "learned: resamples repeat the choice of the threshold, not the fit"
 """What every number of a signal that learns says of its interval."""
+TRAINING_ROWS = "fitted on rows that the network was trained on"
+"""The mark of a signal that learned from answers the network had learned by heart."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +84,19 @@ def _suite_entry(group: Mapping[int, Configuration]) -> SuiteEntry:
     for configuration in group.values():
         if configuration.problem and not configuration.left_out:
             raise InputError(configuration.problem)
-    left_out = [configuration.parameters for configuration in group.values() if configuration.left_out]
-    note = f"left out, they exit too late for this depth: {', '.join(left_out)}" if left_out else ""
+    left_out = [configuration for configuration in group.values() if configuration.left_out]
+    too_late = [configuration.parameters for configuration in left_out if not configuration.cannot_run]
+    unread = [configuration.parameters for configuration in left_out if configuration.cannot_run]
+    notes = [
+        f"left out, they exit too late for this depth: {', '.join(too_late)}" if too_late else "",
+        f"left out, the cache lacks what they read: {', '.join(unread)}" if unread else "",
+    ]
     return SuiteEntry(
         signal=next(iter(group.values())).signal,
         parameters=grid_text(configuration.parameters for configuration in group.values()),
         configurations=tuple(group),
         usable=tuple(number for number, configuration in group.items() if not configuration.left_out),
-        note=note,
+        note="; ".join(filter(None, notes)),
     )
 
 
@@ -102,8 +109,8 @@ def cache_weights(scored: ScoredCache, questions: Questions) -> BootstrapWeights
 def protocol_parts(scored: ScoredCache, questions: Questions, protocol: str, deal: int = 0) -> tuple[Part, ...]:
     """The parts of a protocol on this cache, of cross-fitting those of one deal."""
     calibration = scored.samples("calibration").size if protocol == "held-out" else None
-    ids = scored.samples("test").ids
-    return parts_of(protocol, ids, seed=questions.seed, count=questions.folds, calibration=calibration, deal=deal)
+    units = scored.samples("test").units
+    return parts_of(protocol, units, seed=questions.seed, count=questions.folds, calibration=calibration, deal=deal)
 
 
 def evaluate_configurations(scored: ScoredCache, numbers: Sequence[int], questions: Questions) -> Evaluation:
@@ -219,7 +226,9 @@ class _Measuring:
         """What all rows of an entry share."""
         configuration = self.scored.configurations[number]
         key, signal = self.scored.key_columns, configuration.signal
-        reason = NOT_REPEATED if configuration.learns else ""
+        fitted_on: Role = "calibration" if protocol == "held-out" else "test"
+        marks = [NOT_REPEATED, *([TRAINING_ROWS] if fitted_on in self.scored.trained_on else [])]
+        reason = joined(*marks) if configuration.learns else ""
         return Row(**key, protocol=protocol, signal=signal, parameters=parameters, measure="", reason=reason)
 
     def _measure(self, blank: Row, merged: MergedParts, numbers: Sequence[int]) -> list[Measured]:

@@ -24,7 +24,8 @@ from exitbench.benchmarks.results.status import Estimate, joined
 from exitbench.benchmarks.results.vocabulary import NORMAL_QUANTILE, Ties
 from exitbench.benchmarks.run.certainty_rows import calibration_rows, equal_share_rows
 from exitbench.benchmarks.run.measurements import Question, question_of
-from exitbench.benchmarks.scoring.outcomes import Measure
+from exitbench.benchmarks.scoring.groups import standard_error
+from exitbench.benchmarks.scoring.outcomes import TASK_SCORES, Measure
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, stretched
@@ -33,6 +34,7 @@ from exitbench.benchmarks.statistics.intervals import intervals
 from exitbench.benchmarks.suites.questions import Questions
 
 Resampled = NDArray[np.float64]
+PointMeasure = Measure | Literal["speed_up", "mean_exit_layer"]
 
 TOGETHER = 1 << 16
 """Samples of a layer times layers that are ranked together; more would only take memory."""
@@ -186,7 +188,7 @@ def _layer_rows(blank: Row, ranking: Ranking, row: int, first_exit: int, ties: T
     for measure, values, influence in zip(
         ("aurc", "excess_aurc"), (ranking.aurc, ranking.excess_aurc), influences, strict=True
     ):
-        value, error = float(values[row]), float(np.linalg.norm(influence)) if scored else np.nan
+        value, error = float(values[row]), standard_error(influence, ranking.groups) if scored else np.nan
         low = max(value - NORMAL_QUANTILE * error, 0.0) if scored else np.nan
         high = value + NORMAL_QUANTILE * error
         rows.append(here._replace(measure=measure, value=value, low=low, high=high, std_err=error, status=status))
@@ -243,11 +245,10 @@ def tally_rows(
 ) -> list[Measured]:
     """Speed-up and task scores of one tally, ready for intervals where there are resamples."""
     rows: list[Measured] = []
-    names: tuple[Measure | Literal["speed_up"], ...] = ("speed_up", *samples.outcomes.measures)
-    for measure in names:
+    for measure in point_measures(samples):
         here = blank._replace(measure=measure, n=samples.size)
         value = float(read(tally, measure))
-        if measure != "speed_up":
+        if measure in TASK_SCORES:
             judged = verdict(tally, measure)
             if judged.status != "ok":
                 rows.append(Measured(here._replace(status=judged.status, reason=joined(judged.reason, blank.reason))))
@@ -257,9 +258,17 @@ def tally_rows(
     return rows
 
 
-def read(tally: Tally, measure: Measure | Literal["speed_up"]) -> NDArray[np.float64]:
-    """The speed-up or a task score of a tally, in its shape."""
-    return tally.speed_up if measure == "speed_up" else tally.score(measure)
+def point_measures(samples: Samples) -> tuple[PointMeasure, ...]:
+    """What is read off an operating point; the mean exit layer, which otherwise the speed-up tells, only with costs."""
+    layers: tuple[PointMeasure, ...] = () if samples.costs is None else ("mean_exit_layer",)
+    return ("speed_up", *layers, *samples.outcomes.measures)
+
+
+def read(tally: Tally, measure: PointMeasure) -> NDArray[np.float64]:
+    """The speed-up, the mean exit layer or a task score of a tally, in its shape."""
+    if measure == "speed_up":
+        return tally.speed_up
+    return tally.mean_exit_layer if measure == "mean_exit_layer" else tally.score(measure)
 
 
 def rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measured]:

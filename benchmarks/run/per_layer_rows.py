@@ -22,6 +22,7 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference, joined
 from exitbench.benchmarks.results.vocabulary import PER_LAYER, SCHEDULES, Schedule
 from exitbench.benchmarks.run.measured_rows import tally_rows, with_intervals
+from exitbench.benchmarks.scoring.groups import standard_error
 from exitbench.benchmarks.statistics.delong import NAN, normal_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
@@ -75,7 +76,7 @@ def pair_row(
     assert shared.exits is not None
     difference = value.score(samples.measure) - shared.score(samples.measure)
     influence = [score_influence(exits, samples.outcomes, samples.measure) for exits in (value.exits, shared.exits)]
-    test = normal_difference(difference, float(np.linalg.norm(influence[0] - influence[1])))
+    test = normal_difference(difference, standard_error(influence[0] - influence[1], samples.groups))
     if merged.parts[0].in_sample:
         test = Difference(difference, NAN, NAN, test.std_err, NAN, "undefined", FLATTERED)
     return {

@@ -90,13 +90,18 @@ def cache_units(
     suite: Suite, plan: Plan, directories: Sequence[str], folder: Path, tables: Sequence[str]
 ) -> list[CacheUnits]:
     """The units of a run, cache by cache; equal inputs have equal folders below ``folder``."""
-    questions = suite.questions
     texts = tuple(signal.text for signal in plan.configurations)
-    shared = {"code": code_digest(directories), "questions": asdict(questions), "tables": list(tables)}
+    shared = {"code": code_digest(directories), "tables": list(tables)}
     units = []
     for path in suite.caches:
+        questions = suite.questions_of(path)
         calibration = suite.held_out.get(path) if "held-out" in questions.protocols else None
-        inputs: dict[str, Any] = {**shared, "manifest": manifest_sha256(path), "cache": path.name}
+        inputs: dict[str, Any] = {
+            **shared,
+            "questions": asdict(questions),
+            "manifest": manifest_sha256(path),
+            "cache": path.name,
+        }
         inputs["calibration"] = None if calibration is None else manifest_sha256(calibration)
         score = ScoreUnit(
             folder=folder / f"score-{digest(inputs | {'signals': texts})}",
@@ -130,6 +135,20 @@ def cache_units(
         )
         units.append(CacheUnits(score, measures, compare, inputs["manifest"]))
     return units
+
+
+def refuse_signals_that_run_nowhere(texts: Sequence[str], caches: Sequence[Path], registry: Registry) -> None:
+    """Raise InputError for a named signal that can run on none of the named caches."""
+    from exitbench.benchmarks.scoring.calibration_layers import cannot_run
+    from exitbench.cache import Cache
+
+    opened = [Cache(path) for path in caches]
+    for text in texts:
+        signals = registry.expand(text)
+        reasons = [cannot_run(cache, signal) for signal in signals for cache in opened]
+        if reasons and all(reasons):
+            others = "" if len(opened) == 1 else f", and on none of the other {len(opened) - 1} caches"
+            raise InputError(f"{reasons[0]}{others}")
 
 
 def check_rows(cache: str, rows: int, layers: int) -> None:

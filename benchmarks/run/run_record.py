@@ -30,10 +30,12 @@ def run_record(
     hashes: Sequence[str],
     failures: Sequence[Failure],
     unscored: Collection[str] = (),
+    left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """``run.json``: what was run, on what, with what, and what went wrong.
 
     A cache is ``verified`` where every file that was read has the hash its manifest lists; ``unscored`` ones are not.
+    ``left_out`` says which signals cannot run on some cache.
     """
     caches = {
         name: {
@@ -46,6 +48,9 @@ def run_record(
             "metric": manifest.task.metric,
             "classes": list(manifest.task.classes),
             "rows": manifest.rows,
+            "target": suite.questions.target or manifest.target,
+            "role": manifest.split_role,
+            "costs": None if manifest.costs is None else [cost / manifest.costs[-1] for cost in manifest.costs],
             "table_layers": list(suite.layers_of(manifest.model.layers)),
         }
         for (name, manifest), sha in zip(manifests.items(), hashes, strict=True)
@@ -89,7 +94,7 @@ def run_record(
         "versions": versions(),
         "machine": machine,
         "failures": [asdict(failure) for failure in failures],
-        "notes": notes,
+        "notes": [*notes, *left_out],
     }
 
 

@@ -25,7 +25,7 @@ from exitbench.benchmarks.run.averages import AveragedCache, averages
 from exitbench.benchmarks.run.plan import CacheUnits, cache_units, check_rows, plan_run
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
-from exitbench.benchmarks.scoring.score_store import has_failed_signals
+from exitbench.benchmarks.scoring.score_store import has_failed_signals, lacking_signals
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import read_manifest
 from exitbench.errors import InputError
@@ -41,10 +41,11 @@ LITTLE = 64 * 2**20
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """A run that has ended: where it is, and what failed."""
+    """A run that has ended: where it is, what failed, and which signals lacked, on a cache, what they read."""
 
     path: Path
     failures: tuple[Failure, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -97,7 +98,8 @@ def run_suite(
         failures += write_results(out, units, averaged, plan.names, workers, tables)
         hashes = [cache.manifest_sha256 for cache in units]
         unscored = [cache.score.cache.name for cache in units if not is_done(cache.score)]
-        record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures, unscored) | {
+        left_out = signals_left_out(units)
+        record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures, unscored, left_out) | {
             "signals_dirs": resolved,
             "command": shlex.join(arguments),
             "arguments": list(arguments),
@@ -108,7 +110,13 @@ def run_suite(
         write_json(out / RECORD, record)
         if not failures:
             shutil.rmtree(out / UNITS)
-        return RunOutcome(out, tuple(failures))
+        return RunOutcome(out, tuple(failures), tuple(left_out))
+
+
+def signals_left_out(units: Sequence[CacheUnits]) -> list[str]:
+    """Why signals cannot run on some caches, a line for each signal and cache."""
+    scored = [cache.score.folder for cache in units if is_done(cache.score)]
+    return list(dict.fromkeys(line for folder in scored for line in lacking_signals(folder)))
 
 
 def perform_stages(units: Sequence[CacheUnits], workers: Workers) -> list[Failure]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.protocols.splits import Part, parts_of
+from exitbench.benchmarks.scoring.calibration_layers import cannot_run
 from exitbench.benchmarks.scoring.configuration import Configuration, describe
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.benchmarks.suites.questions import Questions
-from exitbench.cache import Cache
+from exitbench.cache import Cache, Target
 from exitbench.errors import InputError, one_line
 from exitbench.progress import ProgressBar
 from exitbench.signals.contract.signal import ExitSignal
@@ -36,8 +37,8 @@ def score_signals(
 ) -> ScoredCache:
     """Score ``signals``, each one configuration; the scores go to ``store``, by default into memory.
 
-    A signal that cannot be scored is noted with its problem and stops no other. ``calibration`` is the cache that
-    the held-out protocol chooses on.
+    A signal that cannot be scored is noted with its problem and stops no other; one that reads what a cache does not
+    hold is left out. ``calibration`` is the cache that the held-out protocol chooses on.
     """
     caches: dict[Role, Cache] = {"test": cache}
     if "held-out" in questions.protocols:
@@ -45,7 +46,9 @@ def score_signals(
             raise InputError(f"cache {cache.name}: protocol held-out needs a calibration cache")
         check_same_network(cache, calibration)
         caches["calibration"] = calibration
-    scoring = _Scoring(caches, {} if store is None else store, [describe(signal, cache.layers) for signal in signals])
+    described = [described_on(caches.values(), signal) for signal in signals]
+    target: Target = questions.target or cache.manifest.target
+    scoring = _Scoring(caches, {} if store is None else store, described, target)
     usable = [number for number, configuration in enumerate(scoring.configurations) if not configuration.problem]
     plain = [number for number in usable if not scoring.configurations[number].learns]
     for role in caches:
@@ -63,7 +66,19 @@ def score_signals(
         configurations=tuple(scoring.configurations),
         samples_by_role={role: scoring.samples(role) for role in caches},
         score_store=scoring.store,
+        target=target,
+        trained_on=tuple(role for role, source in caches.items() if source.manifest.split_role == "train"),
     )
+
+
+def described_on(caches: Iterable[Cache], signal: ExitSignal) -> Configuration:
+    """A signal in plain values, left out where one of the caches lacks what it reads."""
+    several = list(caches)
+    configuration = describe(signal, several[0].layers)
+    reason = next(filter(None, (cannot_run(cache, signal) for cache in several)), "")
+    if not reason:
+        return configuration
+    return dataclasses.replace(configuration, problem=reason, left_out=True, cannot_run=True)
 
 
 def reads_features(cache: Cache, signals: Sequence[ExitSignal]) -> bool:
@@ -75,8 +90,10 @@ def reads_features(cache: Cache, signals: Sequence[ExitSignal]) -> bool:
 class _Scoring:
     """The caches of one unit by role, with the order of their samples and what became of each configuration."""
 
-    def __init__(self, caches: Mapping[Role, Cache], store: ScoreStore, configurations: list[Configuration]) -> None:
-        self.caches, self.store, self.configurations = caches, store, configurations
+    def __init__(
+        self, caches: Mapping[Role, Cache], store: ScoreStore, configurations: list[Configuration], target: Target
+    ) -> None:
+        self.caches, self.store, self.configurations, self.target = caches, store, configurations, target
         self.order: dict[Role, NDArray[np.intp]] = {
             role: np.argsort(cache.ids, kind="stable") for role, cache in caches.items()
         }
@@ -85,7 +102,19 @@ class _Scoring:
         """The samples of one role, ordered by id."""
         cache, order = self.caches[role], self.order[role]
         predictions = cache.predictions()[:, order]
-        return Samples(cache.ids[order], cache.labels[order], predictions, cache.manifest.task.metric)
+        return Samples(
+            ids=cache.ids[order],
+            labels=cache.truth(self.target)[order],
+            predictions=predictions,
+            metric=cache.manifest.task.metric,
+            costs=cache.costs,
+            groups=None if cache.groups is None else cache.groups[order],
+        )
+
+    def _units(self, role: Role) -> NDArray[np.int64]:
+        """What folds keep together, [samples] ordered by id: groups, else the samples themselves."""
+        cache = self.caches[role]
+        return np.asarray((cache.ids if cache.groups is None else cache.groups)[self.order[role]])
 
     def score(self, role: Role, signals: Mapping[int, ExitSignal], variant: str) -> None:
         """Score some configurations on the samples of one role; a failure becomes their problem."""
@@ -102,14 +131,14 @@ class _Scoring:
         Training samples get out-of-fold scores: each is scored by a fit that has not seen it, since a threshold chosen
         on scores of samples that were learned from promises what no other sample keeps.
         """
-        ids = self.caches["test"].ids[self.order["test"]]
+        units = self._units("test")
         parts = {
             protocol: [
                 part
                 for deal in range(questions.deals_of(learns=True) if protocol == "cross-fit" else 1)
                 for part in parts_of(
                     protocol,
-                    ids,
+                    units,
                     seed=questions.seed,
                     count=questions.folds,
                     calibration=self.caches["calibration"].rows if protocol == "held-out" else None,
@@ -132,7 +161,7 @@ class _Scoring:
     def _leave_out(self, number: int, signal: ExitSignal, protocol: str) -> ExitSignal:
         """The signal without the layers that all calibration samples together cannot teach it: no fold decides that."""
         role: Role = "calibration" if protocol == "held-out" else "test"
-        ready = without_untaught_layers(signal, self.caches[role], self.order[role])
+        ready = without_untaught_layers(signal, self.caches[role], self.order[role], target=self.target)
         unscored = tuple((protocol, layer, reason) for layer, reason in ready.unscored_layers.items())
         configuration = self.configurations[number]
         self.configurations[number] = dataclasses.replace(configuration, unscored=configuration.unscored + unscored)
@@ -143,7 +172,7 @@ class _Scoring:
         scores = self._out_of_fold(signal, role, part.train, seed)
         if not part.in_sample:
             # In the order of ids, so that sums do not see the cache's order.
-            ready = fitted(signal, self.caches[role], self.order[role][part.train])
+            ready = fitted(signal, self.caches[role], self.order[role][part.train], target=self.target)
             fresh = self._scores(ready, "test")
             if role == "test":
                 scores[:, part.test] = fresh[:, part.test]
@@ -156,11 +185,11 @@ class _Scoring:
         cache, order = self.caches[role], self.order[role]
         scores = np.full((cache.layers - 1, cache.rows), np.nan)
         rows = np.flatnonzero(train)
-        inner = folds(cache.ids[order[rows]], seed + INNER_SEED, INNER_FOLDS)
+        inner = folds(self._units(role)[rows], seed + INNER_SEED, INNER_FOLDS)
         if len(np.unique(inner)) < 2:
             raise InputError(f"signal {signal.text} learns, and {len(rows)} samples are too few for its inner folds")
         for fold in np.unique(inner):
-            ready = fitted(signal, cache, order[rows[inner != fold]])
+            ready = fitted(signal, cache, order[rows[inner != fold]], target=self.target)
             scores[:, rows[inner == fold]] = self._scores(ready, role)[:, rows[inner == fold]]
         return scores
 
@@ -182,6 +211,7 @@ def check_same_network(cache: Cache, calibration: Cache) -> None:
         ("layers", cache.layers, calibration.layers),
         ("classes", cache.manifest.task.classes, calibration.manifest.task.classes),
         ("task", cache.manifest.task.name, calibration.manifest.task.name),
+        ("costs", cache.costs, calibration.costs),
     ):
         if value != other:
             raise InputError(

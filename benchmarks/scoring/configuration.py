@@ -56,9 +56,10 @@ class Configuration:
 
     ``parameters`` lists every parameter with its value; ``changed`` counts those that are not at their
     defaults. ``is_probability`` says that a score is the probability of a right answer. ``problem`` is
-    empty, or why there are no scores; ``left_out`` marks the harmless case of a grid value that could
-    never exit in a network this shallow. ``unscored`` lists protocol, layer and reason where the calibration
-    samples could not teach it.
+    empty, or why there are no scores; ``left_out`` marks the harmless cases of a grid value that could
+    never exit in a network this shallow, and of a signal that cannot run on this cache, which lacks what it
+    reads (``cannot_run``). ``unscored`` lists protocol, layer and reason where the calibration samples could
+    not teach it.
     """
 
     signal: str
@@ -75,6 +76,7 @@ class Configuration:
     problem: str = ""
     left_out: bool = False
     unscored: tuple[tuple[str, int, str], ...] = ()
+    cannot_run: bool = False
 
 
 def signal_scores(configuration: Configuration, values: NDArray[np.float64]) -> SignalScores:

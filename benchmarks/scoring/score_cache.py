@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
 from exitbench.benchmarks.scoring.fit_cache import remembered
-from exitbench.cache import Cache
+from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
 from exitbench.signals.contract.layer import Input, State
 from exitbench.signals.contract.signal import ExitSignal
@@ -33,15 +33,22 @@ from exitbench.signals.registry.discovery import load_registry
 Scores = NDArray[np.float64]
 
 
-def score(cache: Cache | str | Path, signal: ExitSignal | str, *, fit_on: Cache | str | Path | None = None) -> Scores:
+def score(
+    cache: Cache | str | Path,
+    signal: ExitSignal | str,
+    *,
+    fit_on: Cache | str | Path | None = None,
+    target: Target | None = None,
+) -> Scores:
     """The scores of one signal, [layers - 1, samples] float64; NaN where none is defined.
 
     A cache may be given by its path and a signal by its text. A signal that learns is fitted on ``fit_on``
-    first. Raises InputError when the cache lacks what the signal reads, when the signal's scores are not what the
+    first, towards the ``target`` (by default that cache's own).
+    Raises InputError when the cache lacks what the signal reads, when the signal's scores are not what the
     contract asks for, or when it raises anything itself.
     """
     made = load_registry().make(signal) if isinstance(signal, str) else signal
-    return score_all(opened(cache), [made], fit_on=None if fit_on is None else opened(fit_on))[0]
+    return score_all(opened(cache), [made], fit_on=None if fit_on is None else opened(fit_on), target=target)[0]
 
 
 def opened(cache: Cache | str | Path) -> Cache:
@@ -49,9 +56,14 @@ def opened(cache: Cache | str | Path) -> Cache:
     return cache if isinstance(cache, Cache) else Cache(cache)
 
 
-def score_all(cache: Cache, signals: Sequence[ExitSignal], *, fit_on: Cache | None = None) -> list[Scores]:
+def score_all(
+    cache: Cache, signals: Sequence[ExitSignal], *, fit_on: Cache | None = None, target: Target | None = None
+) -> list[Scores]:
     """The scores of several signals in one pass over the cache, each as from :func:`score`."""
-    ready = [fitted(signal, fit_on) if signal.needs_fit and fit_on is not None else signal for signal in signals]
+    ready = [
+        fitted(signal, fit_on, target=target) if signal.needs_fit and fit_on is not None else signal
+        for signal in signals
+    ]
     outcomes = score_each(cache, ready)
     for outcome in outcomes:
         if isinstance(outcome, InputError):
@@ -137,15 +149,19 @@ def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Sco
             raise WrittenInputError(tensor, index)
 
 
-def fitted(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = None) -> ExitSignal:
+def fitted(
+    signal: ExitSignal, cache: Cache, rows: NDArray[np.intp] | None = None, *, target: Target | None = None
+) -> ExitSignal:
     """The signal after learning from the samples at ``rows`` of a cache (default: all of them).
+
+    It learns what is right by the ``target``: by default that of the cache.
 
     The signal gets one layer at a time, so memory holds one layer of these samples and not the cache. What was fitted
     before comes from the fit cache.
     """
     chosen = np.arange(cache.rows) if rows is None else np.asarray(rows)
-    ready = without_untaught_layers(signal, cache, chosen)
-    labels = cache.labels[chosen]
+    ready = without_untaught_layers(signal, cache, chosen, target=target)
+    labels = cache.truth(target)[chosen]
     return remembered(ready, cache, chosen, labels, lambda: fitted_now(ready, cache, chosen, labels))
 
 
@@ -165,12 +181,14 @@ def fitted_now(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp], labels:
     return ready
 
 
-def without_untaught_layers(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp]) -> ExitSignal:
+def without_untaught_layers(
+    signal: ExitSignal, cache: Cache, rows: NDArray[np.intp], *, target: Target | None = None
+) -> ExitSignal:
     """The signal without the layers that the samples at ``rows`` cannot teach it, to be fitted on parts of them."""
     check_inputs(cache, signal)
     layers = CalibrationLayers(cache, rows, frozenset({"logits"}))
     try:
-        return signal.leave_out(layers, torch.from_numpy(cache.labels[rows]))
+        return signal.leave_out(layers, torch.from_numpy(cache.truth(target)[rows]))
     except Exception as error:  # a plug-in may raise anything
         raise named(signal, error) from error
 

@@ -34,12 +34,18 @@ PLAIN = "plain"
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The answers of one network on one set of samples, ordered by id; ``predictions`` [layers, samples]."""
+    """The answers of one network on one set of samples, ordered by id; ``predictions`` [layers, samples].
+
+    ``labels`` [samples] are the answers that count as right: labels, or what the last layer says, as the target is.
+    ``groups`` [samples] say which samples belong together, where they do.
+    """
 
     ids: NDArray[np.int64]
     labels: NDArray[np.int64]
     predictions: NDArray[np.int64]
     metric: str
+    costs: tuple[float, ...] | None = None
+    groups: NDArray[np.int64] | None = None
 
     @property
     def size(self) -> int:
@@ -56,7 +62,12 @@ class Samples:
 
     @cached_property
     def outcomes(self) -> Outcomes:
-        return Outcomes.of_task(self.predictions, self.labels, self.metric)
+        return Outcomes.of_task(self.predictions, self.labels, self.metric, self.costs)
+
+    @property
+    def units(self) -> NDArray[np.int64]:
+        """What folds and resamples draw, [samples]: the group of each sample, else the sample itself, by its id."""
+        return self.ids if self.groups is None else self.groups
 
 
 class ScoresKey(NamedTuple):
@@ -96,7 +107,10 @@ class ScoreFiles:
 
 @dataclass(frozen=True, eq=False)
 class ScoredCache:
-    """One cache with the scores of all configurations, on the test samples and, if there are any, calibration ones."""
+    """One cache with the scores of all configurations, on the test samples and, if there are any, calibration ones.
+
+    ``target`` says what a right answer is; ``trained_on``, the samples of which roles the network was trained on.
+    """
 
     cache: str
     model: str
@@ -106,6 +120,8 @@ class ScoredCache:
     configurations: tuple[Configuration, ...]
     samples_by_role: Mapping[Role, Samples]
     score_store: ScoreStore
+    target: str = "labels"
+    trained_on: tuple[Role, ...] = ()
 
     def samples(self, role: Role = "test") -> Samples:
         """The samples that are scored (``test``), or those that everything is chosen on (``calibration``)."""
@@ -128,10 +144,17 @@ def save_scored_cache(folder: Path, scored: ScoredCache) -> None:
     for role, samples in scored.samples_by_role.items():
         for name in ARRAYS:
             np.save(folder / f"{role}-{name}.npy", getattr(samples, name))
+        if samples.groups is not None:
+            np.save(folder / f"{role}-groups.npy", samples.groups)
     record: dict[str, Any] = {
         **scored.key_columns,
         "metric": scored.metric,
-        "roles": list(scored.samples_by_role),
+        "roles": {
+            role: {"costs": samples.costs, "groups": samples.groups is not None}
+            for role, samples in scored.samples_by_role.items()
+        },
+        "target": scored.target,
+        "trained_on": list(scored.trained_on),
         "configurations": [dataclasses.asdict(configuration) for configuration in scored.configurations],
     }
     (folder / "meta.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -144,12 +167,24 @@ def has_failed_signals(folder: Path) -> bool:
     return (folder / FAILED).exists()
 
 
+def lacking_signals(folder: Path) -> list[str]:
+    """Why some signals were left out of the scores in a folder: the cache lacks what they read."""
+    record = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    described = configurations_of(record["configurations"])
+    return [configuration.problem for configuration in described if configuration.cannot_run]
+
+
 def load_scored_cache(folder: Path) -> ScoredCache:
     """What :func:`save_scored_cache` and :class:`ScoreFiles` wrote to a folder."""
     record = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     samples: dict[Role, Samples] = {
-        role: Samples(metric=record["metric"], **{name: np.load(folder / f"{role}-{name}.npy") for name in ARRAYS})
-        for role in record["roles"]
+        role: Samples(
+            metric=record["metric"],
+            costs=None if held["costs"] is None else tuple(held["costs"]),
+            groups=np.load(folder / f"{role}-groups.npy") if held["groups"] else None,
+            **{name: np.load(folder / f"{role}-{name}.npy") for name in ARRAYS},
+        )
+        for role, held in record["roles"].items()
     }
     return ScoredCache(
         cache=record["cache"],
@@ -160,6 +195,8 @@ def load_scored_cache(folder: Path) -> ScoredCache:
         configurations=configurations_of(record["configurations"]),
         samples_by_role=samples,
         score_store=ScoreFiles(folder),
+        target=record["target"],
+        trained_on=tuple(record["trained_on"]),
     )
 
 

@@ -89,8 +89,8 @@ LAST_WEIGHTS = LastWeights()
 def bootstrap_weights(scored: ScoredCache, seed: int, resamples: int, *, held_out: bool = False) -> BootstrapWeights:
     """The weights of a cache, with ``held_out`` also those of the calibration samples.
 
-    A sample's weights depend on its id and the seed only. Many weights are made anew each time: keeping them would
-    cost memory.
+    A sample's weights depend on its id (on its group, where samples come in groups) and the seed only. Many weights are
+    made anew each time: keeping them would cost memory.
     """
     roles: tuple[Role, ...] = ("test", "calibration") if held_out else ("test",)
     digest = _digest(scored, seed, resamples, roles)
@@ -98,7 +98,9 @@ def bootstrap_weights(scored: ScoredCache, seed: int, resamples: int, *, held_ou
     if kept is not None:
         return kept
     seeds = {"test": seed, "calibration": seed + CALIBRATION_SEED}
-    made = BootstrapWeights({role: poisson_weights(scored.samples(role).ids, seeds[role], resamples) for role in roles})
+    made = BootstrapWeights(
+        {role: poisson_weights(scored.samples(role).units, seeds[role], resamples) for role in roles}
+    )
     if all(weights.size <= KEPT for weights in made.weights.values()):
         LAST_WEIGHTS.keep(digest, made)
     return made
@@ -109,7 +111,8 @@ def _digest(scored: ScoredCache, seed: int, resamples: int, roles: tuple[Role, .
     digest = hashlib.sha256(repr((seed, resamples, roles, scored.metric)).encode())
     for role in roles:
         samples = scored.samples(role)
-        for array in (samples.ids, samples.labels, samples.predictions):
+        digest.update(repr(samples.costs).encode())
+        for array in (samples.units, samples.labels, samples.predictions):
             digest.update(repr((array.dtype.str, array.shape)).encode())
             digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -13,6 +13,7 @@ results do not depend on the order of summation, on threads, or on the order of 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,9 @@ of them become float32 block by block, at every use, and narrow blocks multiply 
 
 BLOCK = 1 << 22
 """Weights in such a block."""
+
+COLUMNS = 64
+"""Resamples whose weights become float64 together, for sums of costs."""
 
 LARGEST_EXACT = 1 << 24
 
@@ -95,6 +99,12 @@ class SampleWeights:
         parts = [np.asarray(matrix @ weights) for _, weights in self.blocks()]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
+    def exact_times(self, matrix: Any) -> NDArray[np.float64]:
+        """The same product in float64, for whole numbers beyond those of float32; some resamples at a time."""
+        starts = range(0, self.resamples, COLUMNS)
+        parts = [np.asarray(matrix @ self.weights[:, start : start + COLUMNS].astype(np.float64)) for start in starts]
+        return np.concatenate(parts, axis=-1)
+
     def sums(self, quantities: NDArray[Any]) -> NDArray[np.float32]:
         """The weighted sums of ``quantities`` [..., samples] over the drawn samples, [..., resamples]."""
         return self.times(quantities[..., self.samples].astype(np.float32))
@@ -108,7 +118,8 @@ def listed_points(curve: Curve, speed_ups: Sequence[float]) -> NDArray[np.int64]
     kept = [np.searchsorted(falling, np.linspace(falling[0], falling[-1], ALL_POINTS // 2))]
     for speed_up in speed_ups:
         centre = min(int(np.searchsorted(falling, -1 / speed_up)), curve.points - 1)
-        spread = float(curve.exit_layers(centre).std()) / (curve.depth * np.sqrt(curve.outcomes.samples))
+        paid = curve.outcomes.paid(curve.exit_layers(centre))
+        spread = float(paid.std()) / (curve.outcomes.full_cost * np.sqrt(curve.outcomes.samples))
         near = np.linspace(-REACH * spread, REACH * spread, MESH) + falling[centre]
         kept.append(np.searchsorted(falling, near))
     ends = np.array([0, curve.points - 1])
@@ -190,8 +201,26 @@ def weighted_tally(
     at_start = [getattr(final, name) for name in names] if event_indices[0] == 0 else []
     sums = weighted_sums(curve, event_indices, quantities, drawn, at_start)
     return Tally(
-        outcomes.depth, final.samples, actual_positives=final.actual_positives, **dict(zip(names, sums, strict=True))
+        outcomes.depth,
+        final.samples,
+        actual_positives=final.actual_positives,
+        cost=None if outcomes.costs is None else weighted_costs(curve, event_indices, outcomes.costs, drawn),
+        **dict(zip(names, sums, strict=True)),
     )
+
+
+def weighted_costs(
+    curve: Curve, event_indices: NDArray[np.int64], costs: NDArray[np.int64], drawn: SampleWeights
+) -> NDArray[np.float64]:
+    """The sums of what the drawn samples pay, [points, resamples], in float64, which holds them exactly."""
+    events, start = curve.events, int(event_indices[0])
+    positions = start + np.flatnonzero(drawn.rows[events.samples[start : int(event_indices[-1])]])
+    change = (costs[events.earlier[positions] - 1] - costs[events.later[positions] - 1]).astype(np.float64)
+    ends = np.concatenate([[0], np.searchsorted(positions, event_indices)])
+    columns = drawn.position[events.samples[positions]]
+    sums = drawn.exact_times(csr_array((change, columns, ends), shape=(len(event_indices), len(drawn.weights))))
+    sums[0] += drawn.exact_times(costs[exits_after(curve, start)[drawn.samples] - 1].astype(np.float64))
+    return np.asarray(np.cumsum(sums, axis=0))
 
 
 def resampled_exits(
@@ -208,7 +237,11 @@ def resampled_exits(
         quantities["actual_positives"] = outcomes.actual_positive
     stacked = np.stack(list(quantities.values()))
     sums = drawn.sums(stacked if counted is None else stacked * counted).astype(np.float64)
-    return Tally(outcomes.depth, **dict(zip(quantities, sums, strict=True)))
+    tally = Tally(outcomes.depth, **dict(zip(quantities, sums, strict=True)))
+    if outcomes.costs is None:
+        return tally
+    paid = outcomes.paid(exits).astype(np.float64) * (1 if counted is None else counted)
+    return dataclasses.replace(tally, cost=drawn.exact_times(paid[drawn.samples]))
 
 
 def cumulative_sum(sums: NDArray[np.float32]) -> NDArray[np.float32]:

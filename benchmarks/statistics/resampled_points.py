@@ -58,36 +58,36 @@ def nearest_listed_points(tally: Tally, speed_ups: NDArray[np.float64], less: Ta
     This is a bisection, vectorised over resamples. ``tally`` is [points, resamples]; the samples of ``less``, shaped
     like it, are left out.
     """
-    layers, samples, depth = tally.layers, tally.samples, tally.depth
+    paid, samples, full_cost = tally.paid, tally.samples, tally.full_cost
     if less is not None:
-        layers, samples = layers - less.layers, samples - less.samples
-    points, resamples = layers.shape
+        paid, samples = paid - less.paid, samples - less.samples
+    points, resamples = paid.shape
     drawn = np.asarray(samples, dtype=np.float64)
-    flat = np.ascontiguousarray(layers).ravel()
-    # A whole number is above the target exactly if it is above the target's floor, which float32 holds.
-    target_layers = np.floor(depth * drawn / speed_ups[:, None]).astype(np.float32)
-    # Invariant: ``position`` is before or at the first point whose sum of layers is not above the target.
-    position = np.broadcast_to(np.arange(resamples), target_layers.shape).copy()
+    flat = np.ascontiguousarray(paid).ravel()
+    # A whole number is above the target exactly if it is above the target's floor, which the dtype of the sums holds.
+    target_paid = np.floor(full_cost * drawn / speed_ups[:, None]).astype(flat.dtype)
+    # Invariant: ``position`` is before or at the first point whose sum of costs is not above the target.
+    position = np.broadcast_to(np.arange(resamples), target_paid.shape).copy()
     probe, here, above = (
         np.empty_like(position),
-        np.empty_like(target_layers),
-        np.empty(target_layers.shape, dtype=bool),
+        np.empty_like(target_paid),
+        np.empty(target_paid.shape, dtype=bool),
     )
     remaining = points
     while remaining > 1:
         half = remaining // 2
         np.add(position, (half - 1) * resamples, out=probe)
         flat.take(probe, out=here, mode="clip")
-        np.greater(here, target_layers, out=above)
+        np.greater(here, target_paid, out=above)
         np.multiply(above, half * resamples, out=probe)
         position += probe
         remaining -= half
     faster = position // resamples
-    faster += (flat.take(position) > target_layers) & (faster < points - 1)
+    faster += (flat.take(position) > target_paid) & (faster < points - 1)
     slower = np.maximum(faster - 1, 0)
     columns = np.arange(resamples)
     with np.errstate(divide="ignore", invalid="ignore"):  # a resample that drew no sample
-        speed, before = (depth * drawn / flat.take(point * resamples + columns) for point in (faster, slower))
+        speed, before = (full_cost * drawn / flat.take(point * resamples + columns) for point in (faster, slower))
     target = speed_ups[:, None]
     return np.asarray(np.where(np.abs(target - before) < np.abs(speed - target), slower, faster))
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up, at_threshold, within_loss
 from exitbench.benchmarks.results.vocabulary import ALL, MEDIAN, PER_LAYER, PROTOCOLS, TIES, Ties
@@ -18,6 +18,7 @@ from exitbench.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from exitbench.signals.contract.signal import ExitSignal
 
+TARGETS = ("labels", "final")
 MOST_RESAMPLES = 100_000
 """A p-value needs no more, and memory grows with them."""
 NO_PER_LAYER = "a signal with integer thresholds has too few of them to match a speed-up layer by layer"
@@ -37,6 +38,8 @@ class Questions:
     uses the parameters chosen at the ``primary_speed_up``; ``thresholds`` maps a signal, or ``*`` for all others, to
     given thresholds; ``area_range`` are the relative costs between which the area under a curve is taken;
     ``deals`` is how often cross-fitting deals its folds, by default 5 times, once for a signal that learns.
+    By the ``target`` an answer is right if it equals the label, or if it agrees with the last layer's; ``None``: as
+    each cache says.
     """
 
     layers: tuple[int | Fraction, ...] = (Fraction(1, 6), Fraction(1, 2), Fraction(5, 6))
@@ -52,6 +55,7 @@ class Questions:
     ties: Ties = "half"
     area_range: tuple[float, float] = (1 / 3, 1.0)
     deals: int | None = None
+    target: Literal["labels", "final"] | None = None
 
     def __post_init__(self) -> None:
         check_layers(self.layers)
@@ -92,10 +96,10 @@ class Questions:
         )
 
 
-def band_costs(depth: int) -> tuple[float, ...]:
-    """The relative costs of a band in a network of ``depth`` layers, evenly from one layer to all of them."""
-    step = (1 - 1 / depth) / (BAND_COSTS - 1)
-    return tuple(1 / depth + step * number for number in range(BAND_COSTS))
+def band_costs(cheapest: float) -> tuple[float, ...]:
+    """The relative costs of a band, evenly from the first layer's, ``cheapest``, to that of all layers."""
+    step = (1 - cheapest) / (BAND_COSTS - 1)
+    return tuple(cheapest + step * number for number in range(BAND_COSTS))
 
 
 def layers_at(layers: Sequence[int | Fraction], depth: int) -> tuple[int, ...]:
@@ -178,6 +182,8 @@ def check_area_range(costs: Sequence[float]) -> None:
 
 def check_sampling(questions: Questions) -> None:
     """Raise InputError for numbers of resamples and folds that give no answer, and for an unknown rule for ties."""
+    if questions.target not in (None, *TARGETS):
+        raise InputError(f"target must be {' or '.join(TARGETS)}, found {questions.target!r}")
     if questions.ties not in TIES:
         raise InputError(f"ties must be {' or '.join(TIES)}, found {questions.ties!r}")
     if not 2 <= questions.resamples <= MOST_RESAMPLES:

@@ -27,7 +27,8 @@ class Contest:
 class Suite:
     """One run's worth of questions. Build with ``load_suite`` or ``suite_of_caches``.
 
-    ``held_out`` maps a cache to its calibration cache; ``findings`` is ``None`` where no findings are written.
+    ``held_out`` maps a cache to its calibration cache; with ``held_out_by_default`` such a cache is measured under
+    ``held-out`` where the others are cross-fitted. ``findings`` is ``None`` where no findings are written.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Suite:
     description: str = ""
     held_out: Mapping[Path, Path] = field(default_factory=dict)
     findings: Contest | None = None
+    held_out_by_default: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -46,7 +48,21 @@ class Suite:
 
     def asking(self, **changes: Any) -> Suite:
         """The same suite with other questions, named as the fields of :class:`Questions`."""
-        return dataclasses.replace(self, questions=dataclasses.replace(self.questions, **changes))
+        by_default = self.held_out_by_default and "protocols" not in changes
+        questions = dataclasses.replace(self.questions, **changes)
+        return dataclasses.replace(self, questions=questions, held_out_by_default=by_default)
+
+    def questions_of(self, cache: Path) -> Questions:
+        """What is asked of one cache: of one with a calibration cache, ``held-out`` in the place of ``cross-fit``."""
+        if not self.held_out_by_default or cache not in self.held_out:
+            return self.questions
+        protocols = dict.fromkeys("held-out" if name == "cross-fit" else name for name in self.questions.protocols)
+        return dataclasses.replace(self.questions, protocols=tuple(protocols))
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols of all caches, each once."""
+        return tuple(dict.fromkeys(name for cache in self.caches for name in self.questions_of(cache).protocols))
 
     def with_signals(self, signals: tuple[str, ...]) -> Suite:
         """The same suite over other signals; it keeps its findings where each signal they are about is there once."""
@@ -89,6 +105,7 @@ class Suite:
             "caches": [path.name for path in self.caches],
             "signals": self.signals,
             **questions,
+            "protocols": self.protocols,
             "description": self.description,
             "held_out": {cache.name: calibration.name for cache, calibration in self.held_out.items()},
             "findings": None if self.findings is None else dataclasses.asdict(self.findings),

@@ -26,7 +26,10 @@ Keys (those with a default may be left out)::
     deals              how often cross-fit deals its folds; values are means over deals (5; 1 for signals that learn)
     area_range         two relative costs (mean exit layer over depth), as numbers or fractions: where the area under a
                        trade-off curve begins and ends                             (["1/3", 1])
-    held_out           table of cache to its calibration cache, for the held-out protocol (none)
+    target             what a right answer is: equal to the label ("labels"), or to the last layer's answer
+                       ("final")                                                   (as each cache says)
+    held_out           table of cache to its calibration cache, for the held-out protocol (NAME-calibration beside
+                       NAME-dev, where there is one)
     findings           table with a subject, the name of a signal, and against, the names of others: what the
                        findings of a run are about                                 (no findings)
 """
@@ -136,6 +139,7 @@ class SuiteFile(BaseModel):
     ties: str = "half"
     area_range: tuple[Share, ...] = (1 / 3, 1.0)
     deals: WholeNumber | None = None
+    target: str | None = None
     held_out: dict[str, str] = {}
     findings: FindingsTable | None = None
 
@@ -181,6 +185,7 @@ def suite_of_values(values: Mapping[str, Any], file: Path, fixtures: Path = FIXT
     def path(text: str) -> Path:
         return cache_path(text, file.parent, fixtures)
 
+    caches = tuple(map(path, read.caches))
     asked = {field.name: getattr(read, field.name) for field in dataclasses.fields(Questions)}
     try:
         questions = Questions(**asked)
@@ -188,11 +193,12 @@ def suite_of_values(values: Mapping[str, Any], file: Path, fixtures: Path = FIXT
         raise InputError(f"suite {read.name!r}: {error}") from None
     return Suite(
         name=read.name,
-        caches=tuple(map(path, read.caches)),
+        caches=caches,
         signals=read.signals,
         questions=questions,
         description=read.description,
-        held_out={path(cache): path(calibration) for cache, calibration in read.held_out.items()},
+        held_out=(calibration_caches(caches) if "held-out" in read.protocols else {})
+        | {path(cache): path(calibration) for cache, calibration in read.held_out.items()},
         findings=None if read.findings is None else Contest(read.findings.subject, read.findings.against),
     )
 
@@ -218,7 +224,24 @@ def suite_of_caches(caches: Sequence[Path], fixtures: Path = FIXTURES) -> Suite:
     """The paper's questions asked of other caches, for caches named on the command line."""
     paper = load_suite("paper", fixtures)
     name = caches[0].resolve().name if len(caches) == 1 else "caches"
-    return dataclasses.replace(paper, name=name, caches=tuple(caches), description="", held_out={})
+    return dataclasses.replace(
+        paper,
+        name=name,
+        caches=tuple(caches),
+        description="",
+        held_out=calibration_caches(caches),
+        held_out_by_default=True,
+    )
+
+
+def calibration_caches(caches: Sequence[Path]) -> dict[Path, Path]:
+    """The calibration caches that lie beside some caches by convention: NAME-calibration beside NAME-dev."""
+    beside = {cache: cache.parent / f"{cache.name.removesuffix('-dev')}-calibration" for cache in caches}
+    return {
+        cache: calibration
+        for cache, calibration in beside.items()
+        if cache.name.endswith("-dev") and (calibration / "manifest.json").is_file()
+    }
 
 
 def cache_path(text: str, beside: Path, fixtures: Path = FIXTURES) -> Path:

@@ -9,9 +9,10 @@ from exitbench.benchmarks.replay.operating_points import PointValue
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.run.measure_stage import evaluate_configurations, merged_parts, suite_entries
 from exitbench.benchmarks.run.score_stage import score_signals
+from exitbench.benchmarks.scoring.calibration_layers import check_inputs
 from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.suites.questions import Questions
-from exitbench.cache import Cache
+from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
 
@@ -27,7 +28,9 @@ class Calibration:
     point: PointValue
 
 
-def calibrate(cache: Cache, signals: Sequence[ExitSignal], speed_up: float) -> Calibration:
+def calibrate(
+    cache: Cache, signals: Sequence[ExitSignal], speed_up: float, *, target: Target | None = None
+) -> Calibration:
     """The threshold whose exits come nearest to a layer-count ``speed_up`` on this cache.
 
     Of several ``signals``, a grid, the one with the highest task score there, as ``exitbench threshold`` chooses. A
@@ -42,7 +45,10 @@ def calibrate(cache: Cache, signals: Sequence[ExitSignal], speed_up: float) -> C
         losses=(),
         protocols=("in-sample",),
         resamples=FEWEST_RESAMPLES,
+        target=target,
     )
+    for signal in signals:
+        check_inputs(cache, signal)
     scored = score_signals(cache, signals, questions)
     (entry,) = suite_entries(scored, [range(len(signals))])
     if not entry.usable:
@@ -51,4 +57,4 @@ def calibrate(cache: Cache, signals: Sequence[ExitSignal], speed_up: float) -> C
     merged = merged_parts(scored, evaluation, "in-sample", entry.usable, questions)
     point = at_speed_up(speed_up)
     chosen = signals[entry.usable[int(merged.choices.at(point).parts[0])]]
-    return Calibration(fitted(chosen, cache) if chosen.needs_fit else chosen, merged.at(point))
+    return Calibration(fitted(chosen, cache, target=target) if chosen.needs_fit else chosen, merged.at(point))

@@ -26,12 +26,13 @@ from exitbench.benchmarks.run.measure_stage import (
     suite_entries,
 )
 from exitbench.benchmarks.run.score_stage import score_signals
+from exitbench.benchmarks.scoring.calibration_layers import check_inputs
 from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, stretched
 from exitbench.benchmarks.statistics.intervals import interval
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.suites.questions import Questions
-from exitbench.cache import Cache
+from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
 
@@ -56,6 +57,7 @@ class Recommendation:
     final_score: float
     protocol: str
     samples: int
+    target: str = "labels"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; ``signal`` is the chosen signal with what it learned, ready for ``from_json``."""
@@ -72,6 +74,7 @@ def recommend(
     resamples: int = 1000,
     folds: int = 5,
     seed: int = 0,
+    target: Target | None = None,
 ) -> Recommendation:
     """The threshold of a signal (or of the best of a grid) for a wanted speed-up, or for a largest loss in points.
 
@@ -99,7 +102,10 @@ def recommend(
         resamples=resamples,
         folds=folds,
         seed=seed,
+        target=target,
     )
+    for signal in signals:
+        check_inputs(cache, signal)
     scored = score_signals(cache, signals, questions)
     (entry,) = suite_entries(scored, [range(len(signals))])
     if not entry.usable:
@@ -109,7 +115,7 @@ def recommend(
     deployed, expected = merged["in-sample"].at(point), merged[protocol].at(point)
     check_answer(deployed, expected, point)
     chosen = signals[entry.usable[int(merged["in-sample"].choices.at(point).parts[0])]]
-    ready = fitted(chosen, cache) if chosen.needs_fit else chosen
+    ready = fitted(chosen, cache, target=target) if chosen.needs_fit else chosen
     samples = scored.samples("test")
     measure, final = samples.measure, final_layer(samples.outcomes)
     assert final.exits is not None
@@ -132,6 +138,7 @@ def recommend(
         final_score=final_score,
         protocol=protocol,
         samples=samples.size,
+        target=scored.target,
     )
 
 

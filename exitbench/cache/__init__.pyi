@@ -3,6 +3,7 @@ from .compaction import compact as compact
 from .format.manifest import Manifest as Manifest
 from .format.manifest import Model as Model
 from .format.manifest import Output as Output
+from .format.manifest import Target as Target
 from .format.manifest import Task as Task
 from .format.manifest_file import read_manifest as read_manifest
 from .format.tasks import TASKS as TASKS
@@ -26,6 +27,7 @@ __all__ = [
     "Manifest",
     "Model",
     "Output",
+    "Target",
     "Task",
     "cache_card",
     "compact",

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 
 from exitbench.cache.format.files import child
+from exitbench.cache.format.manifest import Target
 from exitbench.cache.reader import Cache
 
 
-def cache_card(cache: Cache) -> dict[str, Any]:
+def cache_card(cache: Cache, target: Target | None = None) -> dict[str, Any]:
     """Model, task, rows, accuracy per layer in percent, bytes on disk and provenance.
 
     Where the target is ``final`` an answer is right if it agrees with the last layer's.
     """
     manifest = cache.manifest
-    right = (cache.predictions() == cache.truth()).mean(axis=1) * 100
+    right = (cache.predictions() == cache.truth(target)).mean(axis=1) * 100
     counts = {
         name: int((cache.labels == k).sum()) if cache.labelled else None for k, name in enumerate(manifest.task.classes)
     }
@@ -35,7 +36,7 @@ def cache_card(cache: Cache) -> dict[str, Any]:
         "pooler": manifest.model.pooler,
         "rows": cache.rows,
         "role": manifest.split_role,
-        "target": manifest.target,
+        "target": target or manifest.target,
         "groups": None if cache.groups is None else len(np.unique(cache.groups)),
         "costs": None if cache.costs is None else list(cache.costs),
         "cost_unit": manifest.cost_unit,

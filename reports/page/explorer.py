@@ -154,6 +154,8 @@ def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
                 "protocol": protocol,
                 "layers": cache.layers,
                 "rows": cache.rows,
+                "costs": list(range(1, cache.layers + 1) if cache.costs is None else cache.costs),
+                "own_costs": cache.costs is not None,
                 "score": cache.measure,
                 "final": final_score(run, cache, protocol),
             }

@@ -56,6 +56,9 @@ class CacheMetadata:
     classes: tuple[str, ...]
     rows: int
     table_layers: tuple[int, ...]
+    target: str = "labels"
+    role: str = "test"
+    costs: tuple[float, ...] | None = None
 
     @property
     def is_f1(self) -> bool:
@@ -263,6 +266,9 @@ def cache_metadata(name: str, record: dict[str, Any]) -> CacheMetadata:
         classes=tuple(record["classes"]),
         rows=record["rows"],
         table_layers=tuple(record["table_layers"]),
+        target=record.get("target", "labels"),
+        role=record.get("role", "test"),
+        costs=None if record.get("costs") is None else tuple(record["costs"]),
     )
 
 

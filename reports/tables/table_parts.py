@@ -24,6 +24,9 @@ MARK_NOTES = {
     "and tests.",
     "unreliable": "‡ too few samples of one kind or no spread: to be read with care.",
 }
+AGREEMENT_NOTE = "Right means: agrees with the last layer{which}; labels play no part."
+COST_NOTE = "Speed-up{which}: the cost of the last layer over the mean cost paid, by the costs that the cache holds."
+TRAINING_NOTE = "The network was trained on the scored rows{which}."
 BEST_NOTE = (
     "Bold: best of the column. Underlined: not significantly worse than the best (p > 0.05 with Holm's adjustment "
     "over all pairs of the column)."
@@ -83,7 +86,7 @@ def finished(run: FinishedRun, table: Table, group: Group | None = None) -> Tabl
         for twins in run.identical
         if group is not None and twins.protocol == table.protocol and twins.cache in group.caches
     ]
-    own = [*table.notes, *flattered_notes(run, table)]
+    own = [*table.notes, *flattered_notes(run, table), *cache_notes(run, group)]
     return replace(table, notes=notes_of(table.rows, identical, run, *own))
 
 
@@ -95,6 +98,21 @@ def flattered_notes(run: FinishedRun, table: Table) -> list[str]:
     names = [run.label(entry.signal, entry.parameters) for entry in run.entries if entry.is_grid]
     shown_names = [name for name in names if name in shown]
     return [FLATTERED_NOTE.format(", ".join(shown_names))] if shown_names else []
+
+
+def cache_notes(run: FinishedRun, group: Group | None) -> list[str]:
+    """What is unusual about the caches of a table, or of a run: what counts as right, and what costs what."""
+    caches = run.caches if group is None else group.caches
+    notes = []
+    for unusual, sentence in (
+        ([cache for cache in caches if cache.target == "final"], AGREEMENT_NOTE),
+        ([cache for cache in caches if cache.costs is not None], COST_NOTE),
+        ([cache for cache in caches if cache.role == "train"], TRAINING_NOTE),
+    ):
+        if unusual:
+            which = "" if len(unusual) == len(caches) else f" (on {', '.join(cache.name for cache in unusual)})"
+            notes.append(sentence.format(which=which))
+    return notes
 
 
 def notes_of(rows: Sequence[TableRow], identical: Iterable[Identical], run: FinishedRun, *more: str) -> tuple[str, ...]:

@@ -17,10 +17,12 @@ import typer
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.standard_streams import output_lost
+from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
 from exitbench.printable import printable
 
 if TYPE_CHECKING:
+    from exitbench.cache import Target
     from exitbench.models.data.unlabelled import TextSource
     from exitbench.models.inference import Answer, EarlyExitClassifier
     from exitbench.models.network.multi_exit import MultiExitModel
@@ -56,6 +58,7 @@ def command(
     calibrate: Annotated[
         Path | None, typer.Option(help="A cache of this model, to read or learn from.", show_default=False)
     ] = None,
+    target: TargetOption = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Samples that go through the network together.")] = 32,
     text: Annotated[
         str | None, typer.Option(help="Column of the text; by default the one of the model's task.", show_default=False)
@@ -112,7 +115,7 @@ def command(
     source = text_source(file, task=network.config.task, kind=input_format, text=text, text_pair=text_pair)
     chosen = grid[0]
     if calibrate is not None:
-        chosen, threshold = _calibrated(network, grid, calibrate, threshold, speed_up)
+        chosen, threshold = _calibrated(network, grid, calibrate, threshold, speed_up, target_name(target))
     assert threshold is not None
     network.to(processes(device).device)
     classifier = EarlyExitClassifier(network, chosen, threshold, precision=precision)
@@ -171,7 +174,12 @@ def _named_signals(
 
 
 def _calibrated(
-    network: MultiExitModel, grid: list[ExitSignal], path: Path, threshold: float | None, speed_up: float | None
+    network: MultiExitModel,
+    grid: list[ExitSignal],
+    path: Path,
+    threshold: float | None,
+    speed_up: float | None,
+    target: Target | None,
 ) -> tuple[ExitSignal, float]:
     """The signal chosen on the cache, fitted there if it learns, and its threshold, read off the cache unless given."""
     from exitbench.benchmarks.scoring.score_cache import fitted
@@ -184,8 +192,8 @@ def _calibrated(
     require_same_model(network, cache)
     if speed_up is None:
         assert threshold is not None
-        return (fitted(grid[0], cache) if grid[0].needs_fit else grid[0]), threshold
-    calibration = calibrate(cache, grid, speed_up)
+        return (fitted(grid[0], cache, target=target) if grid[0].needs_fit else grid[0]), threshold
+    calibration = calibrate(cache, grid, speed_up, target=target)
     point = calibration.point
     if point.status != "ok" and point.randomised is None:
         raise InputError(f"no threshold gives speed-up {speed_up:g} on {cache.name}: {point.reason}")

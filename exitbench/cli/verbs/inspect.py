@@ -5,11 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
+from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import cell_text, echo_json, terminal_console
 
 
 def command(
     cache: Annotated[Path, typer.Argument(help="The cache's directory.", show_default=False)],
+    target: TargetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Show a cache's card: model, task, rows, accuracy per layer, size and provenance.
@@ -23,7 +25,7 @@ def command(
     from exitbench.cache import cache_card
     from exitbench.cli.unchanged_cache import unchanged_cache
 
-    card = cache_card(unchanged_cache(cache))
+    card = cache_card(unchanged_cache(cache), target_name(target))
     if as_json:
         echo_json(card)
     else:

@@ -11,6 +11,7 @@ import typer
 
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
+from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo, terminal_console
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def command(
     speed_ups: Annotated[
         str | None, typer.Option(help="Instead of the suite's speed-ups, such as 2,3,4.", show_default=False)
     ] = None,
+    target: TargetOption = None,
     resamples: Annotated[int | None, typer.Option(help="Instead of the suite's resamples.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="Instead of the suite's seed.", show_default=False)] = None,
     jobs: Annotated[
@@ -74,6 +76,7 @@ def command(
     from exitbench.workers import Workers
 
     one_thread_per_process()
+    from exitbench.benchmarks.run.plan import refuse_signals_that_run_nowhere
     from exitbench.cli.signals_option import load
     from exitbench.errors import InputError
 
@@ -82,6 +85,7 @@ def command(
         "speed_ups": None if speed_ups is None else parse_numbers(speed_ups),
         "resamples": resamples,
         "seed": seed,
+        "target": target_name(target),
     }
     changes = {name: value for name, value in options.items() if value is not None}
     suites = [suite.asking(**changes) for suite in suites_of(targets or ["paper"])]
@@ -94,7 +98,9 @@ def command(
     complete = True
     with Workers(jobs or os.cpu_count() or 1, modules=MODULES) as workers:
         workers.start()
-        load(signals_dir)  # for its warnings; every process loads its own signals
+        registry = load(signals_dir)  # also for its warnings; every process loads its own signals
+        if signals:
+            refuse_signals_that_run_nowhere(signals, [path for suite in suites for path in suite.caches], registry)
         for suite in suites:
             folder = out or Path("out") / suite.name
             complete = run_and_report(suite, folder, workers, signals_dir or [], force=force) and complete
@@ -114,6 +120,8 @@ def run_and_report(suite: Suite, folder: Path, workers: Workers, signals_dirs: l
         outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, arguments=arguments)
         run = FinishedRun(outcome.path)
         print_summary(run)
+        for line in outcome.left_out:
+            echo(f"note: left out: {line}", err=True)
         for failure in outcome.failures:
             echo(f"failed: {failure.label}: {failure.reason}", err=True)
         echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
@@ -170,13 +178,18 @@ def print_summary(run: FinishedRun) -> None:
     from exitbench.reports.formats.terminal import LEGEND, terminal_table
     from exitbench.reports.run_data.protocol_order import leading_protocol
     from exitbench.reports.tables.per_task import summary_table
+    from exitbench.reports.tables.table_parts import cache_notes
 
     if not run.protocols:
         return
-    protocol = leading_protocol(run.protocols)
+    measured = {(row.cache, row.protocol) for row in run.rows.values()}
     console = terminal_console()
     for cache in run.caches:
-        console.print(terminal_table(summary_table(run, cache, protocol)))
+        own = [protocol for protocol in run.protocols if (cache.name, protocol) in measured]
+        if own:
+            console.print(terminal_table(summary_table(run, cache, leading_protocol(own))))
+    for note in cache_notes(run, None):
+        echo(note)
     echo(
         f"{LEGEND}; prem., del.: exit rates",
         "DIS: Difficulty Inversion Score, the share in percent of pairs of a wrong and a right prediction of one layer "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
+from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def command(
     fit_on: Annotated[
         Path | None, typer.Option(help="The cache that a signal with something to learn learns from.")
     ] = None,
+    target: TargetOption = None,
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
@@ -54,17 +56,17 @@ def command(
     from exitbench.cli.unchanged_cache import unchanged_cache
 
     registry = load(signals_dir)
-    chosen = registry.make(signal)
-    if chosen.needs_fit and fit_on is None:
-        raise InputError(f"signal {chosen.text} learns from labelled samples: name a cache with --fit-on")
-    source = unchanged_cache(cache, [chosen])
-    calibration = None if fit_on is None else unchanged_cache(fit_on, [chosen])
+    made = registry.make(signal)
+    if made.needs_fit and fit_on is None:
+        raise InputError(f"signal {made.text} learns from labelled samples: name a cache with --fit-on")
+    source = unchanged_cache(cache, [made])
+    calibration = None if fit_on is None else unchanged_cache(fit_on, [made])
     if out.exists() and not force:  # after the inputs: --force would not help against a wrong name
         raise InputError(f"{out} exists already; --force overwrites it")
-    scores = score(source, chosen, fit_on=calibration)
+    scores = score(source, made, fit_on=calibration, target=target_name(target))
     with whole_file(out) as temporary:
         writers[out.suffix](temporary, source.ids, scores)
-    echo(f"{out}: {chosen.text}, {scores.shape[0]} layers, {scores.shape[1]} samples")
+    echo(f"{out}: {made.text}, {scores.shape[0]} layers, {scores.shape[1]} samples")
 
 
 def _write_parquet(path: Path, ids: NDArray[np.int64], scores: NDArray[np.float64]) -> None:

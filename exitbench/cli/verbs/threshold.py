@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
+from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo, echo_json
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def command(
     protocol: Annotated[
         str, typer.Option(help="How expectations are estimated: cross-fit or in-sample.")
     ] = "cross-fit",
+    target: TargetOption = None,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples behind the intervals.", min=2)] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of folds and resamples.", min=0)] = 0,
     signals_dir: Annotated[
@@ -61,6 +63,7 @@ def command(
         protocol=protocol,
         resamples=resamples,
         seed=seed,
+        target=target_name(target),
     )
     if as_json:
         echo_json(recommendation.to_json())
@@ -80,6 +83,8 @@ def recommendation_lines(recommendation: Recommendation) -> list[str]:
         f"loss {with_interval(recommendation.loss)} points",
         f"expectations by {recommendation.protocol}, 95 % bootstrap intervals",
     ]
+    if recommendation.target == "final":
+        lines.append("right means: agrees with the last layer")
     return [*lines, recommendation.chosen] if recommendation.chosen else lines
 
 

@@ -10,7 +10,7 @@ function decodeCurve(curve, task, units) {
   const line = { signal: curve.signal, dash: curve.dash ?? null, score: decode(curve.score, units.score), stored: curve.stored ?? [], exact: Boolean(curve.exits) };
   if (curve.exits) {
     line.exits = curve.exits.map((layer) => decode(layer, 1));
-    line.speed = line.score.map((_, k) => (task.layers * task.rows) / line.exits.reduce((sum, layer, m) => sum + (m + 1) * layer[k], 0));
+    line.speed = line.score.map((_, k) => (task.costs.at(-1) * task.rows) / line.exits.reduce((sum, layer, m) => sum + task.costs[m] * layer[k], 0));
     line.thresholds = curve.thresholds;
     line.rates = curve.rates.map((rate) => decode(rate, units.rate));
   } else {

@@ -74,7 +74,7 @@
       make("text", { x: LEFT - 7, y: y + 4, "text-anchor": "end" }, svg, fixed(tick, step < 1 ? 1 : 0));
     }
     make("path", { d: `M${LEFT} ${TOP}V${H - BOTTOM}H${W - RIGHT}`, class: "axis", fill: "none" }, svg);
-    make("text", { x: (LEFT + W - RIGHT) / 2, y: H - 6, "text-anchor": "middle" }, svg, "speed-up (layers ÷ mean exit layer), log scale");
+    make("text", { x: (LEFT + W - RIGHT) / 2, y: H - 6, "text-anchor": "middle" }, svg, state.task.own_costs ? "speed-up (cost of the last layer ÷ mean cost paid), log scale" : "speed-up (layers ÷ mean exit layer), log scale");
     make("text", { x: 14, y: (TOP + H - BOTTOM) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + H - BOTTOM) / 2})` }, svg, scoreName(state.task));
     if (state.task.final !== null) {
       const y = scale.y(state.task.final);

@@ -98,10 +98,10 @@ def test_random_exits_run_from_full_depth_to_layer_one():
 
 
 def test_nobody_exits_at_the_full_depth_and_everybody_at_the_first_layer():
-    exact = exit_probability(5, [5.0, 7.0, 1.0, 0.5])
+    exact = exit_probability(np.arange(1, 6), [5.0, 7.0, 1.0, 0.5])
     assert exact.tolist() == [0.0, 0.0, 1.0, 1.0]
     # Two layers: the mean is 1 for those who exit and 2 for the others.
-    np.testing.assert_allclose(exit_probability(2, [1.25, 1.5, 1.75]), [0.75, 0.5, 0.25], atol=1e-12)
+    np.testing.assert_allclose(exit_probability(np.arange(1, 3), [1.25, 1.5, 1.75]), [0.75, 0.5, 0.25], atol=1e-12)
 
 
 def literal_fixed(case, speed_up):

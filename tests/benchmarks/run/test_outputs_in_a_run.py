@@ -1,0 +1,94 @@
+"""Signals that read what some caches do not hold: one line, the others go on, and a run of all that can is whole."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from exitbench.benchmarks.api import evaluate
+from exitbench.benchmarks.results.files import RunFiles
+from exitbench.benchmarks.scoring.score_cache import score
+from exitbench.cache import Cache, synthetic_cache
+from exitbench.errors import InputError
+from tests.support.command_line import QUICK, exit_code
+
+READS_LTE = '''
+from dataclasses import dataclass
+from typing import ClassVar
+from exitbench import ExitSignal, Reference
+
+@dataclass(frozen=True)
+class ReadsLte(ExitSignal):
+    """The network's own exit score."""
+
+    name: ClassVar[str] = "reads-lte"
+    title: ClassVar[str] = "LTE"
+    reference: ClassVar[Reference] = Reference("none", 2026, "")
+    exits_when: ClassVar[str] = ">="
+    inputs: ClassVar[frozenset] = frozenset({"outputs:lte"})
+
+    def score(self, layer):
+        return layer.outputs["lte"].double()
+'''
+
+
+@pytest.fixture
+def caches(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/reads_lte.py").write_text(READS_LTE)
+    size = {"rows": 80, "layers": 4, "width": 6, "compact": True}
+    with_output = synthetic_cache(tmp_path / "with-dev", outputs=["lte", "other"], **size)
+    return with_output, synthetic_cache(tmp_path / "bare-dev", heads=False, **size)
+
+
+def run(tmp_path: Path, *words: str) -> int:
+    options = ["--signals-dir", str(tmp_path / "mine"), "--out", str(tmp_path / "out"), *QUICK]
+    return exit_code("run", *words, *options)
+
+
+def test_a_cache_without_the_output_gets_one_line_and_the_run_ends_with_0(
+    caches: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["--signals", "reads-lte", "--signals", "nsp"]
+    assert run(tmp_path, *map(str, caches), *names) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert lines == [
+        "note: left out: signal reads-lte reads the output 'lte', which cache bare-dev does not hold",
+        "note: left out: signal nsp reads heads and offset norms, which cache bare-dev does not hold",
+    ]
+    files = RunFiles(tmp_path / "out")
+    assert files.record["complete"]
+    assert [line for line in files.record["notes"] if "bare-dev" in line] == [
+        line.removeprefix("note: left out: ") for line in lines
+    ]
+    rows = files.table("results")
+    dis = rows[(rows.measure == "dis") & rows.signal.isin(["reads-lte", "deebert", "nsp"])]
+    measured = {(row.cache, row.signal) for row in dis.itertuples()}
+    assert measured == {
+        ("with-dev", "reads-lte"),
+        ("with-dev", "deebert"),
+        ("with-dev", "nsp"),
+        ("bare-dev", "deebert"),
+    }
+
+
+def test_a_named_signal_that_can_run_on_none_of_the_named_caches_is_refused(
+    caches: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, str(caches[1]), "--signals", "reads-lte") == 2
+    assert capsys.readouterr().err.strip().endswith("reads the output 'lte', which cache bare-dev does not hold")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_scores_are_the_output_itself(caches: tuple[Path, Path], tmp_path: Path) -> None:
+    from exitbench.signals import signals_in
+
+    (signal,) = signals_in(tmp_path / "mine/reads_lte.py")
+    opened = Cache(caches[0])
+    expected = np.stack([opened.output("lte", layer).numpy() for layer in (1, 2, 3)])
+    np.testing.assert_array_equal(score(opened, signal()), expected.astype(np.float64))
+
+
+def test_a_notebook_is_told_at_once(caches: tuple[Path, Path]) -> None:
+    with pytest.raises(InputError, match="signal nsp reads heads and offset norms, which cache bare-dev does not"):
+        evaluate(caches[1], ["deebert", "nsp"], resamples=10)
