@@ -155,6 +155,38 @@ def test_the_average_is_blank_when_a_task_is_missing_or_unmatched():
         assert blank.value != blank.value
 
 
+def test_a_score_with_a_value_at_exactly_its_speed_up_is_averaged_there():
+    rows = task_rows("s", (90.0, 70.0, 2.2), protocol="held-out")
+    beside = {"signal": "s", "operating_point": at_speed_up(2), "protocol": "held-out", "decisions": "randomised"}
+    exact = [
+        row(cache="c", **beside, value=91.0, std_err=4.0),
+        row(cache="d", **beside, measure="f1", value=73.0, std_err=3.0),
+    ]
+    means, _ = averages([*rows, *exact], [], PLACES, [("s", "")])
+    averaged = {mean.measure: mean for mean in means}["mean_accuracy_f1"]
+    assert (averaged.value, averaged.std_err, averaged.decisions) == (82.0, 2.5, "")
+    without_errors = [value._replace(std_err=float("nan")) for value in exact]
+    means, _ = averages([*rows, *without_errors], [], PLACES, [("s", "")])
+    assert {mean.measure: mean for mean in means}["mean_accuracy_f1"].value == 80.0
+
+
+def test_the_average_of_a_grid_in_sample_has_no_mark():
+    rows = task_rows("s", (90.0, 70.0, 2.2), chosen="{}") + task_rows("z", (80.0, 60.0, 2.2))
+    question = {"protocol": "in-sample", "operating_point": "speed_up=2", "layer": None, "decisions": ""}
+    entries = {"signal_a": "s", "parameters_a": "", "signal_b": "z", "parameters_b": ""}
+    pairs = [
+        {"cache": cache, **question, "measure": measure, **entries, "std_err": 3.0}
+        for cache, measure in (("c", "accuracy"), ("d", "f1"))
+    ]
+    means, tests = averages(rows, pairs, PLACES, [("s", ""), ("z", "")])
+    (test,) = [pair for pair in tests if pair["measure"] == "mean_accuracy_f1"]
+    assert (test["difference"], test["status"]) == (10.0, "unreliable")
+    assert test["p_adjusted"] != test["p_adjusted"]
+    marked = {mean.signal: mean for mean in means if mean.measure == "mean_accuracy_f1"}
+    assert (marked["s"].best, marked["z"].best) == (None, True)
+    assert "chosen on the scored samples" in marked["s"].reason
+
+
 def test_averages_are_compared_by_the_pairs_of_their_tasks():
     rows = task_rows("s", (90.0, 70.0, 2.2)) + task_rows("z", (80.0, 60.0, 2.2))
     question = {"protocol": "in-sample", "operating_point": "speed_up=2", "layer": None, "decisions": ""}
@@ -166,7 +198,8 @@ def test_averages_are_compared_by_the_pairs_of_their_tasks():
     means, tests = averages(rows, pairs, PLACES, [("s", ""), ("z", "")])
     (test,) = [pair for pair in tests if pair["measure"] == "mean_accuracy_f1"]
     assert (test["difference"], test["std_err"]) == (10.0, pytest.approx(18**0.5 / 2))
-    marks = {mean.signal: (mean.best, mean.tied_with_best) for mean in means if mean.measure == "mean_accuracy_f1"}
+    averaged = {mean.signal: mean for mean in means if mean.measure == "mean_accuracy_f1"}
+    marks = {signal: (averaged[signal].best, averaged[signal].tied_with_best) for signal in ("s", "z")}
     assert marks == {"s": (True, True), "z": (False, False)}
 
 
