@@ -2,11 +2,36 @@
 
 import keyword
 import string
+from enum import StrEnum
 from pathlib import Path
 
 TEMPLATES = Path(__file__).with_name("templates")
 
-TAKEN = {"Check", "ClassVar", "Direction", "ExitSignal", "Input", "Layer", "Path", "Reference", "Tensor"}
+
+class Kind(StrEnum):
+    """What a new signal is to start from."""
+
+    PLAIN = "plain"
+    PATIENCE = "patience"
+    LEARNED = "learned"
+
+
+STEMS = {Kind.PLAIN: "signal", Kind.PATIENCE: "patience", Kind.LEARNED: "learned"}
+
+TAKEN = {
+    "Check",
+    "ClassVar",
+    "Direction",
+    "ExitSignal",
+    "Input",
+    "Layer",
+    "Path",
+    "Reference",
+    "Self",
+    "Sequence",
+    "State",
+}
+TAKEN |= {"LearnedSignal", "Tensor"}
 """Names that the two files import, which the class must not take."""
 
 
@@ -29,7 +54,7 @@ def class_name(name: str) -> str:
     return f"{words}Rule" if words in TAKEN or keyword.iskeyword(words) else words
 
 
-def sources(name: str, *, year: int) -> tuple[str, str]:
+def sources(name: str, *, year: int, kind: Kind = Kind.PLAIN) -> tuple[str, str]:
     """The text of the signal's file and of its test."""
     values = {
         "name": name,
@@ -40,6 +65,6 @@ def sources(name: str, *, year: int) -> tuple[str, str]:
     }
     signal, test = (
         string.Template((TEMPLATES / file).read_text(encoding="utf-8")).substitute(values)
-        for file in ("signal.py.template", "test_signal.py.template")
+        for file in (f"{STEMS[kind]}.py.template", f"test_{STEMS[kind]}.py.template")
     )
     return signal, test

@@ -37,9 +37,18 @@ def test_a_new_signal_passes_every_check_as_generated(tmp_path: Path, name: str)
     assert name in load_registry([tmp_path / "mine"]).signals
 
 
+@pytest.mark.parametrize("kind", ["patience", "learned"])
+def test_a_new_signal_of_every_kind_passes_every_check_as_generated(tmp_path: Path, kind: str) -> None:
+    assert run("new-signal", "my-own", "--kind", kind, "--dir", str(tmp_path)) == 0
+    (signal,) = signals_in(tmp_path / "my_own.py")
+    assert {outcome.status for outcome in run_checks(signal)} == {"pass"}
+    assert signal().needs_fit is (kind == "learned")
+
+
 @pytest.mark.process
-def test_the_generated_files_pass_ruff_and_their_own_test(tmp_path: Path) -> None:
-    run("new-signal", "my-margin", "--dir", str(tmp_path))
+@pytest.mark.parametrize("kind", ["plain", "patience", "learned"])
+def test_the_generated_files_pass_ruff_and_their_own_test(tmp_path: Path, kind: str) -> None:
+    run("new-signal", "my-margin", "--kind", kind, "--dir", str(tmp_path))
     config = str(ROOT / "pyproject.toml")
     for ruff in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
         checked = subprocess.run(

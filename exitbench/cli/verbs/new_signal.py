@@ -1,5 +1,6 @@
 """``exitbench new-signal``: a starting file for a signal of one's own, with its test."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +9,20 @@ import typer
 from exitbench.cli.terminal import echo
 
 
+class SignalKind(StrEnum):
+    """The kinds of signals that there is a starting file for."""
+
+    PLAIN = "plain"
+    PATIENCE = "patience"
+    LEARNED = "learned"
+
+
 def command(
     name: Annotated[str, typer.Argument(help="Its key: lower-case words joined by hyphens.", show_default=False)],
+    kind: Annotated[
+        SignalKind,
+        typer.Option("--kind", help="plain: one layer at a time; patience: several in a row; learned: from samples."),
+    ] = SignalKind.PLAIN,
     folder: Annotated[Path, typer.Option("--dir", help="Where the two files go; made if missing.")] = Path(),
 ) -> None:
     """Write a signal that works, and its test, to start from.
@@ -20,7 +33,7 @@ def command(
 
     `exitbench new-signal my-margin`
 
-    `exitbench new-signal steady-margin --dir my-signals`
+    `exitbench new-signal steady-margin --kind patience --dir my-signals`
     """
     from datetime import UTC, datetime
 
@@ -28,7 +41,7 @@ def command(
     from exitbench.errors import InputError
     from exitbench.signals.contract.parameters import NAME
     from exitbench.signals.registry.discovery import load_registry
-    from exitbench.signals.registry.template import file_stem, sources
+    from exitbench.signals.registry.template import Kind, file_stem, sources
 
     if not NAME.fullmatch(name):
         raise InputError(f"a signal's name is lower-case words joined by hyphens, such as my-margin; found {name!r}")
@@ -39,7 +52,7 @@ def command(
         raise InputError(f"expected a folder, found a file at {folder}")
     stem = file_stem(name)
     targets = (folder / f"{stem}.py", folder / f"test_{stem}.py")
-    texts = tuple(sources(name, year=datetime.now(UTC).year))
+    texts = tuple(sources(name, year=datetime.now(UTC).year, kind=Kind(kind)))
     there = [target for target in targets if target.exists()]
     # One of the two, untouched, is what a kill between them leaves.
     unfinished = there == [targets[0]] and targets[0].is_file() and targets[0].read_bytes() == texts[0].encode()
