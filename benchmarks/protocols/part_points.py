@@ -155,7 +155,7 @@ def evaluate_part_exactly(
     """The same without resamples, whose arrays have no length: for deals of folds that repeat point values only."""
     measure = curves.scored.samples("test").measure
     train, test = part_curves_of(curves, part)
-    none, costs = np.zeros(0), np.array(band_costs(train.depth))
+    none, costs = np.zeros(0), np.array(band_costs(train.outcomes.cheapest))
     no_draws, no_rates = Tally(train.depth, *[none] * 6), RateTally(*[none] * 4)
     points: dict[OperatingPoint, ResampledPoint] = {}
     criteria: dict[OperatingPoint, Criterion] = {}

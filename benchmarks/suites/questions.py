@@ -98,6 +98,8 @@ class Questions:
 
 def band_costs(cheapest: float) -> tuple[float, ...]:
     """The relative costs of a band, evenly from the first layer's, ``cheapest``, to that of all layers."""
+    if not 0 < cheapest <= 1:
+        raise ValueError(f"a relative cost lies between 0 and 1, found {cheapest}")
     step = (1 - cheapest) / (BAND_COSTS - 1)
     return tuple(cheapest + step * number for number in range(BAND_COSTS))
 

@@ -3,9 +3,10 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from exitbench.benchmarks.suites.questions import layers_at
+from exitbench.benchmarks.suites.questions import band_costs, layers_at
 from exitbench.benchmarks.suites.suite_file import known_suites, load_suite, suite_of_caches, suite_of_values
 from exitbench.errors import InputError
 
@@ -182,3 +183,11 @@ def test_all_thresholds_of_a_signal_are_its_whole_numbers_and_none_for_real_ones
 def test_a_protocol_may_be_asked_for_once():
     with pytest.raises(InputError, match="protocols"):
         suite(protocols=["in-sample", "in-sample"])
+
+
+def test_the_costs_of_a_band_go_from_the_cheapest_layer_to_all_of_them() -> None:
+    costs = band_costs(1 / 12)
+    assert (len(costs), costs[0], costs[-1]) == (48, 1 / 12, pytest.approx(1.0))
+    assert np.diff(costs) == pytest.approx(np.full(47, costs[1] - costs[0]))
+    with pytest.raises(ValueError, match="found 12"):
+        band_costs(12)
