@@ -47,10 +47,16 @@ def one_line(error: BaseException) -> str:
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """The nearest known names as a sentence to append to an error, or an empty string.
 
-    >>> did_you_mean("deebrt", ["deebert", "cap"])
+    Names far behind the nearest one are no help beside it.
+
+    >>> did_you_mean("deebrt", ["deebert", "berxit", "eenet", "cap"])
     ' Did you mean deebert?'
     >>> did_you_mean("zzz", ["deebert", "cap"])
     ''
     """
     near = difflib.get_close_matches(word, list(names), n=3, cutoff=0.5)
-    return f" Did you mean {' or '.join(near)}?" if near else ""
+    if not near:
+        return ""
+    likeness = [difflib.SequenceMatcher(a=name, b=word).ratio() for name in near]
+    close = [name for name, ratio in zip(near, likeness, strict=True) if ratio > likeness[0] - 0.2]
+    return f" Did you mean {' or '.join(close)}?"

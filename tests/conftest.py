@@ -29,10 +29,13 @@ sys.addaudithook(note_start)
 
 @pytest.fixture(autouse=True, scope="session")
 def interruptible() -> Iterator[None]:
-    """Under a parent that ignores SIGINT (nohup, some CI) every test and its children would ignore Ctrl-C as well."""
-    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Under a parent that ignores SIGINT or SIGHUP (nohup, some CI) tests and their children would ignore them too."""
+    inherited = {signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    if hasattr(signal, "SIGHUP"):  # nohup
+        inherited[signal.SIGHUP] = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGINT, inherited)
+    for number, handler in inherited.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -138,11 +138,19 @@ def cache_units(
 
 
 def refuse_signals_that_run_nowhere(texts: Sequence[str], caches: Sequence[Path], registry: Registry) -> None:
-    """Raise InputError for a named signal that can run on none of the named caches."""
+    """Raise InputError for a named signal that can run on none of the named caches.
+
+    A damaged cache refuses nothing here: the run names it, and goes on with the others.
+    """
     from exitbench.benchmarks.scoring.calibration_layers import cannot_run
     from exitbench.cache import Cache
 
-    opened = [Cache(path) for path in caches]
+    opened = []
+    for path in caches:
+        try:
+            opened.append(Cache(path))
+        except InputError:
+            return
     for text in texts:
         signals = registry.expand(text)
         reasons = [cannot_run(cache, signal) for signal in signals for cache in opened]

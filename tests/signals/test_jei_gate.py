@@ -57,6 +57,9 @@ def test_each_gate_is_scikit_learns_weighted_regression(tradeoff: float) -> None
     scores = score_layers(JEIGate(tradeoff=tradeoff).fit(data.layers, data.labels), data.layers).numpy()
     for layer in range(4):
         worth, here = best <= layer + 1, (best == layer + 1).sum()
+        if len(set(worth)) == 1:  # nothing to tell apart: the share, half a sample away from 0 and 1
+            np.testing.assert_allclose(scores[layer], (worth.sum() + 0.5) / 201)
+            continue
         weight = np.where(worth, 5.0 if here == 0 else min((200 - here) / here, 5.0), 1.0)
         columns = literal_shape(logits[layer])
         scaled = (columns - columns.mean(axis=0)) / columns.std(axis=0)
