@@ -77,7 +77,7 @@ def rewritten(folder: Path, target: Path, order: np.ndarray, flipped: int | None
 @pytest.mark.e2e
 @pytest.mark.parametrize("suite", ["smoke", "paper"])
 def test_the_committed_fixtures_give_the_committed_numbers(suite: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(suite, "--jobs", 1)
+    code = run(suite, "--jobs", 2)  # in processes without the tracing of coverage, which would double the time
     shown = capsys.readouterr().out
     assert code == 0, shown
     count = len((BASELINES / f"{suite}.csv").read_text().splitlines()) - 1
