@@ -171,7 +171,6 @@ class Study:
             protocols=("cross-fit",),
             resamples=self.resamples,
             seed=number,
-            deals=1,
         )
         measured = [measure_signal(cache, [group], questions, ("results", "pairs")) for group in groups]
         compared = compare_signals(cache, measured, questions, ("results", "pairs"))
