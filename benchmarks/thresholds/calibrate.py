@@ -7,13 +7,9 @@ from dataclasses import dataclass
 
 from exitbench.benchmarks.replay.operating_points import PointValue
 from exitbench.benchmarks.results.operating_point import at_speed_up
-from exitbench.benchmarks.run.measure_stage import evaluate_configurations, merged_parts, suite_entries
-from exitbench.benchmarks.run.score_stage import score_signals
-from exitbench.benchmarks.scoring.calibration_layers import check_inputs
-from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.suites.questions import Questions
+from exitbench.benchmarks.thresholds.evaluated_grid import evaluate_grid
 from exitbench.cache import Cache, Target
-from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
 
 FEWEST_RESAMPLES = 2
@@ -47,14 +43,5 @@ def calibrate(
         resamples=FEWEST_RESAMPLES,
         target=target,
     )
-    for signal in signals:
-        check_inputs(cache, signal)
-    scored = score_signals(cache, signals, questions)
-    (entry,) = suite_entries(scored, [range(len(signals))])
-    if not entry.usable:
-        raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
-    evaluation = evaluate_configurations(scored, entry.usable, questions)
-    merged = merged_parts(scored, evaluation, "in-sample", entry.usable, questions)
-    point = at_speed_up(speed_up)
-    chosen = signals[entry.usable[int(merged.choices.at(point).parts[0])]]
-    return Calibration(fitted(chosen, cache, target=target) if chosen.needs_fit else chosen, merged.at(point))
+    grid, point = evaluate_grid(cache, signals, questions), at_speed_up(speed_up)
+    return Calibration(grid.chosen(point), grid.merged["in-sample"].at(point))

@@ -21,17 +21,12 @@ from exitbench.benchmarks.results.operating_point import OperatingPoint, at_spee
 from exitbench.benchmarks.results.status import Estimate
 from exitbench.benchmarks.run.measure_stage import (
     cache_weights,
-    evaluate_configurations,
-    merged_parts,
-    suite_entries,
 )
-from exitbench.benchmarks.run.score_stage import score_signals
-from exitbench.benchmarks.scoring.calibration_layers import check_inputs
-from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, stretched
 from exitbench.benchmarks.statistics.intervals import interval
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.suites.questions import Questions
+from exitbench.benchmarks.thresholds.evaluated_grid import evaluate_grid
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
@@ -104,18 +99,11 @@ def recommend(
         seed=seed,
         target=target,
     )
-    for signal in signals:
-        check_inputs(cache, signal)
-    scored = score_signals(cache, signals, questions)
-    (entry,) = suite_entries(scored, [range(len(signals))])
-    if not entry.usable:
-        raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
-    evaluation = evaluate_configurations(scored, entry.usable, questions)
-    merged = {name: merged_parts(scored, evaluation, name, entry.usable, questions) for name in questions.protocols}
+    grid = evaluate_grid(cache, signals, questions)
+    scored, merged = grid.scored, grid.merged
     deployed, expected = merged["in-sample"].at(point), merged[protocol].at(point)
     check_answer(deployed, expected, point)
-    chosen = signals[entry.usable[int(merged["in-sample"].choices.at(point).parts[0])]]
-    ready = fitted(chosen, cache, target=target) if chosen.needs_fit else chosen
+    ready = grid.chosen(point)
     samples = scored.samples("test")
     measure, final = samples.measure, final_layer(samples.outcomes)
     assert final.exits is not None

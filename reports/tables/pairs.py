@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
@@ -65,11 +66,10 @@ def wins_of(run: FinishedRun, group: Group, protocol: str) -> list[Table]:
         names = names_in(run, pairs)
         if len(names) < 2:
             continue
-        between = pairs_between(pairs)
-        rows = []
-        for first in names:
-            cells = [wins_cell(between.get(frozenset((first, second)), []), first, second) for second in names]
-            rows.append(TableRow((label(run.label(*first)), *cells), signal=first[0]))
+        rows = [
+            TableRow((label(run.label(*first)), *cells), signal=first[0])
+            for first, cells in zip(names, wins_cells(names, pairs), strict=True)
+        ]
         columns = [TableColumn(title=run.label(*second), group="against", measure="wins") for second in names]
         counted = "tasks" if name == "score" else "tasks and layers"
         table = Table(
@@ -98,6 +98,14 @@ def pairs_between(pairs: list[Pair]) -> dict[frozenset[Name], list[Pair]]:
         names = frozenset({(pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])})
         between.setdefault(names, []).append(pair)
     return between
+
+
+def wins_cells(names: Sequence[Name], pairs: list[Pair]) -> list[list[Cell]]:
+    """The cells of a table of wins, [names][names]: each entry against each."""
+    between = pairs_between(pairs)
+    return [
+        [wins_cell(between.get(frozenset((first, second)), []), first, second) for second in names] for first in names
+    ]
 
 
 def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:

@@ -23,7 +23,7 @@ from exitbench.reports.run_data.finished_run import FinishedRun, RunEntry
 from exitbench.reports.run_data.numbers import Number, decimals, number
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.cells import pair_cell
-from exitbench.reports.tables.pairs import pairs_between, wins_cell
+from exitbench.reports.tables.pairs import wins_cell, wins_cells
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow
 from exitbench.reports.tables.task_scores import backbone_table
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
@@ -258,15 +258,11 @@ def test_wins_look_at_every_pair_a_few_times_however_many_signals_there_are() ->
         )
         for (a, _), (b, _) in itertools.combinations(names, 2)
     ]
-    between = pairs_between(pairs)
-    cells = {
-        (first, second): wins_cell(between.get(frozenset((first, second)), []), first, second)
-        for first in names
-        for second in names
-    }
-    assert cells[names[0], names[1]].text == "1 : 0"
-    assert cells[names[1], names[0]].text == "0 : 1"
-    assert cells[names[3], names[3]].text == "·"
+    CountedPair.looks = 0
+    cells = wins_cells(names, pairs)
+    assert cells[0][1].text == "1 : 0"
+    assert cells[1][0].text == "0 : 1"
+    assert cells[3][3].text == "·"
     assert CountedPair.looks <= 20 * len(pairs)
 
 
