@@ -59,6 +59,10 @@ class BERxiT(LearnedSignal):
     def needs_fit(self) -> bool:
         return self.maps is None
 
+    @property
+    def fitted_parameters(self) -> int:
+        return super().fitted_parameters // (len(self.maps) if self.form == "published" and self.maps else 1)
+
     @cached_property
     def tensors(self) -> list[Tensor]:
         """Slopes and, last, intercept of each class at each layer, [classes, width + 1]."""

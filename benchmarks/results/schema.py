@@ -34,6 +34,9 @@ reader could doubt:
 ``value, low, high, std_err``
     Scores, rates and DIS in points (0..100), AURC in points of error rate, ECE and Brier score times 100,
     areas in points, speed-ups as ratios; intervals at 95 %.
+``measure``
+    Beside what is judged, ``fitted_parameters`` and ``fitted_rows`` of a signal that learns: how many numbers its fit
+    gave it and on how many samples, as the mean over the protocol's fits.
 ``threshold``
     The printed threshold; empty under cross-fit, where each fold has another.
 ``status, reason``

@@ -22,7 +22,10 @@ TIES: tuple[Ties, ...] = ("half", "strict")
 
 HIGHER_IS_BETTER = frozenset({"dis", "accuracy", "f1", "mean_accuracy_f1", "area", "max_speed_up"})
 LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_rate", "ece", "brier"})
-MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up", "realised_loss", "exit_share"}
+FIT_SIZES = ("fitted_parameters", "fitted_rows")
+"""How many numbers a signal that learns was given by its fit, and on how many samples: means over a protocol's fits."""
+
+MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up", "realised_loss", "exit_share", *FIT_SIZES}
 
 EQUAL_SHARE = "equal-share"
 """The decisions of exit rates at equal exit shares: at each layer as many samples exit as it gets right."""

@@ -24,8 +24,9 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
+from exitbench.benchmarks.results.vocabulary import FIT_SIZES
 from exitbench.benchmarks.run.figure_rows import FigureData
-from exitbench.benchmarks.run.measured_rows import Measured, measured_rows, with_reasons
+from exitbench.benchmarks.run.measured_rows import Measured, measured_rows, with_choice, with_reasons
 from exitbench.benchmarks.run.measurements import ComparedEntry, MeasuredSignal, Question, question_of
 from exitbench.benchmarks.run.per_layer_rows import per_layer_rows
 from exitbench.benchmarks.scoring.configuration import Configuration, grid_text
@@ -245,11 +246,26 @@ class _Measuring:
             for protocol, layer, reason in self.scored.configurations[numbers[int(number)]].unscored
             if protocol == blank.protocol
         }
-        rows = with_reasons(rows, unscored)
+        rows = with_reasons(rows, unscored) + self._fit_sizes(blank, merged, [numbers[int(at)] for at in primary.parts])
         if len(numbers) > 1:  # a threshold means something else under every value of a grid
             rows = [measured for measured in rows if measured.row.operating_point.kind != "tau"]
         self.rows += [measured.row for measured in rows]
         return rows
+
+    def _fit_sizes(self, blank: Row, merged: MergedParts, numbers: Sequence[int]) -> list[Measured]:
+        """How large the fits were that the configuration of each part was given; nothing where nothing was learned."""
+        chosen = [self.scored.configurations[number] for number in numbers]
+        if not all(configuration.learns for configuration in chosen):
+            return []
+        sizes = [
+            {variant: counts for variant, *counts in configuration.fits}[part.variant]
+            for configuration, part in zip(chosen, merged.parts, strict=True)
+        ]
+        here = with_choice(blank, merged, merged.choices.primary)._replace(n=self.samples.size)
+        return [
+            Measured(here._replace(measure=measure, value=float(np.mean(counts))))
+            for measure, counts in zip(FIT_SIZES, zip(*sizes, strict=True), strict=True)
+        ]
 
     def _further(self, merged: MergedParts) -> dict[Question, NDArray[np.float64]]:
         """The values of further deals by question, NaN for a deal without one."""

@@ -169,29 +169,41 @@ class _Scoring:
 
     def _score_part(self, number: int, signal: ExitSignal, part: Part, seed: int) -> None:
         role = part.train_role
-        scores = self._out_of_fold(signal, role, part.train, seed)
+        scores, fits = self._out_of_fold(signal, role, part.train, seed)
         if not part.in_sample:
             # In the order of ids, so that sums do not see the cache's order.
             ready = fitted(signal, self.caches[role], self.order[role][part.train], target=self.target)
             fresh = self._scores(ready, "test")
+            fits = [(ready.fitted_parameters, int(part.train.sum()))]
             if role == "test":
                 scores[:, part.test] = fresh[:, part.test]
             else:
                 self.store[ScoresKey(number, part.variant, "test")] = fresh
         self.store[ScoresKey(number, part.variant, role)] = scores
+        configuration = self.configurations[number]
+        # In-sample numbers come from the inner folds' fits, whose mean size counts.
+        size = (part.variant, *(round(sum(counts) / len(counts)) for counts in zip(*fits, strict=True)))
+        self.configurations[number] = dataclasses.replace(configuration, fits=(*configuration.fits, size))
 
-    def _out_of_fold(self, signal: ExitSignal, role: Role, train: NDArray[np.bool_], seed: int) -> Scores:
-        """Scores [layers - 1, samples] of the training samples, each by a fit on the other inner folds; else NaN."""
+    def _out_of_fold(
+        self, signal: ExitSignal, role: Role, train: NDArray[np.bool_], seed: int
+    ) -> tuple[Scores, list[tuple[int, int]]]:
+        """Scores [layers - 1, samples] of the training samples, each by a fit on the other inner folds; else NaN.
+
+        With them the size of each fit: its parameters and its samples.
+        """
         cache, order = self.caches[role], self.order[role]
         scores = np.full((cache.layers - 1, cache.rows), np.nan)
         rows = np.flatnonzero(train)
         inner = folds(self._units(role)[rows], seed + INNER_SEED, INNER_FOLDS)
         if len(np.unique(inner)) < 2:
             raise InputError(f"signal {signal.text} learns, and {len(rows)} samples are too few for its inner folds")
+        fits = []
         for fold in np.unique(inner):
             ready = fitted(signal, cache, order[rows[inner != fold]], target=self.target)
             scores[:, rows[inner == fold]] = self._scores(ready, role)[:, rows[inner == fold]]
-        return scores
+            fits.append((ready.fitted_parameters, int((inner != fold).sum())))
+        return scores, fits
 
     def _scores(self, signal: ExitSignal, role: Role) -> Scores:
         """The scores of a fitted signal on all samples of one role, ordered by id."""

@@ -208,6 +208,7 @@ def configurations_of(records: Sequence[Mapping[str, Any]]) -> tuple[Configurati
                 **record,
                 "integers": None if record["integers"] is None else tuple(record["integers"]),
                 "unscored": tuple((protocol, layer, reason) for protocol, layer, reason in record["unscored"]),
+                "fits": tuple((variant, parameters, rows) for variant, parameters, rows in record["fits"]),
             }
         )
         for record in records

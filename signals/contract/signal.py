@@ -24,6 +24,8 @@ from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.parameters import learned_fields, parameters, parameters_text, signal_text
 
 NO_LAYERS: Mapping[int, str] = {}
+UNTAUGHT = "untaught"
+"""The learned field that lists layers without a score, which are no parameters."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,11 @@ class ExitSignal:
         """Whether :meth:`fit` must be called before the first step."""
         return False
 
+    @property
+    def fitted_parameters(self) -> int:
+        """How many numbers the fit gave it: those in its learned values, an array's entries one by one."""
+        return sum(numbers_in(getattr(self, name)) for name in learned_fields(type(self)) if name != UNTAUGHT)
+
     def score(self, layer: Layer) -> Tensor:
         """The score of each sample at this layer, [samples] float64. For signals without memory."""
         raise TypeError(f"signal {self.name!r} overrides neither score nor step")
@@ -198,6 +205,28 @@ def plain(signal: str, value: Any) -> Any:
         return value
     raise InputError(
         f"signal {signal}: a learned value must be finite numbers, text, tuples or mappings of these, found {value!r}"
+    )
+
+
+def numbers_in(value: Any) -> int:
+    """How many numbers a learned value holds; an array that travels as text counts by its shape."""
+    if isinstance(value, Mapping):
+        return sum(numbers_in(item) for key, item in value.items() if key != UNTAUGHT)
+    if isinstance(value, tuple | list):
+        if is_packed(value):
+            return math.prod(value[1])
+        return sum(map(numbers_in, value))
+    return int(isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def is_packed(value: Any) -> bool:
+    """Whether a learned value is an array as text: its type, its shape, its bytes in base64."""
+    return (
+        isinstance(value, tuple | list)
+        and len(value) == 3
+        and isinstance(value[0], str)
+        and isinstance(value[1], tuple | list)
+        and isinstance(value[2], str)
     )
 
 

@@ -251,3 +251,21 @@ def test_held_out_entries_are_compared_at_exactly_the_speed_up_that_was_asked_fo
     assert pair.difference == pytest.approx(expected[pair.signal_a] - expected[pair.signal_b])
     best = results[(results.decisions == "") & results.best.eq(True)].signal.tolist()
     assert best == [max(expected, key=expected.get)]
+
+
+def test_a_run_says_how_many_parameters_were_fitted_on_how_many_rows(tmp_path: Path) -> None:
+    cache = Cache(synthetic_cache(tmp_path / "small", rows=200, layers=4, classes=3, width=5))
+    results = evaluate(
+        cache, ["meta", "berxit[penalty=1|10]", "deebert"], protocols=["in-sample", "cross-fit"], resamples=2
+    ).results
+    sizes = results[results.measure.isin(["fitted_parameters", "fitted_rows"])]
+    assert set(sizes.signal) == {"meta", "berxit"}
+    of = {(row.protocol, row.signal, row.parameters, row.measure): row.value for row in sizes.itertuples()}
+    # meta: classes + layers so far + margin + intercept at each of three layers; berxit: a map per class and layer.
+    assert of["cross-fit", "meta", "target=right,features=false", "fitted_parameters"] == 6 + 7 + 8
+    for penalty in ("1", "10", "1|10"):
+        parameters = f"target=right,form=class-conditional,penalty={penalty}"
+        assert of["cross-fit", "berxit", parameters, "fitted_parameters"] == 3 * 3 * 6
+    # Five folds leave out each row once, and in-sample numbers come from five inner folds.
+    for protocol in ("in-sample", "cross-fit"):
+        assert of[protocol, "meta", "target=right,features=false", "fitted_rows"] == pytest.approx(160, abs=0.5)

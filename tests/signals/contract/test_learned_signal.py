@@ -11,7 +11,7 @@ from exitbench.signals import load_registry, score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
 from exitbench.signals.contract.learned_signal import FEWEST
 from exitbench.signals.meta import Meta
-from tests.support.planted_layers import layers_from
+from tests.support.planted_layers import layers_from, nothing_decides
 
 LEARNERS = ["calibrated", "calibrated[method=isotonic]", "calibrated[of=meta]", "meta", "jei-gate", "eenet"]
 REGISTRY = load_registry()
@@ -95,3 +95,18 @@ def test_labels_that_do_not_match_the_samples_are_refused() -> None:
     data = synthetic_layers(20)
     with pytest.raises(InputError, match=r"one label for each of 20 samples .* found labels of shape \[3\]"):
         Meta().fit(data.layers, data.labels[:3])
+
+
+def test_every_number_that_a_fit_gave_counts_as_a_parameter() -> None:
+    layers, labels = nothing_decides(60, seed=3, depth=3, width=4)
+    assert REGISTRY.make("meta").fitted_parameters == 0
+    expected = {
+        "calibrated": 2 * 2,
+        "calibrated[of=meta]": 2 * 2 + (5 + 6),
+        "berxit": 2 * 2 * 5,
+        "berxit[form=published]": 5,
+        "edr": 2 * 2 * 4,
+    }
+    for text, count in expected.items():
+        signal = REGISTRY.make(text)
+        assert signal.leave_out(layers, labels).fit(layers, labels).fitted_parameters == count, text
