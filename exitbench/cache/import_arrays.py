@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,6 @@ from exitbench.errors import InputError, did_you_mean
 
 BLOCK_ROWS = 1024
 DIGEST_ROWS = 4096
-ORDERED = (
-    "no ids and no features: rows get their numbers as ids, so folds and resamples depend on the order of the rows"
-)
 
 
 def task_of(name: str, classes: tuple[str, ...] | None, metric: str | None, count: int) -> Task:
@@ -81,12 +78,6 @@ def import_arrays(
         "data_sha256": _digest(arrays),
     }
     logits = arrays["logits"]
-    if "ids" not in arrays:
-        inputs = by_layer(arrays, "features") or list(arrays.get("features", ()))
-        if inputs:
-            arrays = {**arrays, "ids": content_ids(inputs, arrays.get("labels"))}
-        else:
-            warnings.warn(f"{source}: {ORDERED}", CacheWarning, stacklevel=2)
     width = next((int(arrays[name].shape[-1]) for name in ("features", "weight") if name in arrays), None)
     layered = {name: by_layer(arrays, name) for name in ("features", "weight")}
     widths = [int(array.shape[-1]) for array in layered["features"] or layered["weight"]] or None
@@ -117,27 +108,6 @@ def import_arrays(
                     writer.add(**_batch(arrays, layered["features"], block))
                 except InputError as error:
                     raise InputError(f"{source}: {error}") from None
-
-
-def content_ids(features: Sequence[NDArray[Any]], labels: NDArray[Any] | None) -> NDArray[np.int64]:
-    """An id for every row from its label and its features, one [rows, width] per layer; never from its logits.
-
-    The same rows get the same ids in any order, and with them the same folds and resamples. Rows that are equal
-    throughout are told apart by their number of occurrence.
-    """
-    seen: dict[bytes, int] = {}
-    ids = np.empty(len(features[0]), dtype=np.int64)
-    for row in range(len(ids)):
-        digest = hashlib.blake2b(digest_size=16)
-        if labels is not None:
-            digest.update(int(labels[row]).to_bytes(8, "little", signed=True))
-        for layer in features:
-            digest.update(np.ascontiguousarray(layer[row], dtype="<f4").tobytes())
-        content = digest.digest()
-        seen[content] = seen.get(content, 0) + 1
-        numbered = hashlib.blake2b(content + seen[content].to_bytes(8, "little"), digest_size=8).digest()
-        ids[row] = int.from_bytes(numbered, "little") >> 1  # ids are signed
-    return ids
 
 
 def _batch(arrays: Arrays, features: list[NDArray[Any]], block: slice) -> dict[str, Any]:

@@ -71,6 +71,7 @@ def synthetic_cache(
                         features[m, :, own:] = 0
                 logits = torch.einsum("mnw,mcw->mnc", features, weight) + bias[:, None]
                 writer.add(
+                    ids=torch.arange(start, start + count),
                     labels=labels if labelled else None,
                     logits=logits,
                     features=[features[m, :, : len(head.T)] for m, head in enumerate(cut)] if cut else features,

@@ -22,6 +22,7 @@ from torch import Tensor
 from exitbench import atomic_files
 from exitbench.atomic_files import PARTIAL, make_directory, partial_name, write_text, write_whole
 from exitbench.cache.format.cache_rows import CacheRows
+from exitbench.cache.format.content_ids import NO_CONTENT, ContentIds
 from exitbench.cache.format.heads import Heads, HeadTensors, own_widths
 from exitbench.cache.format.manifest import (
     MANIFEST,
@@ -46,6 +47,7 @@ from exitbench.cache.format.resuming import (
     shard_name,
     shard_number,
     started_provenance,
+    written_ids,
 )
 from exitbench.cache.format.safetensors_file import encode
 from exitbench.cache.format.shard_buffer import ShardBuffer
@@ -135,7 +137,8 @@ class CacheWriter:
         self._total: int | None = None
         self._buffer: ShardBuffer | None = None
         self._next = 0
-        self._warned = False
+        self._warned: set[str] = set()
+        self._content_ids: ContentIds | None = None
 
     def __enter__(self) -> Self:
         if self.rank == 0:
@@ -185,7 +188,8 @@ class CacheWriter:
 
         Features are a list of one [n, width of the layer] each where exits differ in width; outputs are [layers, n] or
         [layers, n, k] by name. Offset norms [layers, n] are computed from features and heads when they are not given;
-        ids are the row numbers when they are not given. Float64 values are rounded to float32.
+        ids when they are not given are hashes of the rows' labels and features, or without features the row numbers.
+        Float64 values are rounded to float32.
         """
         batch = CacheRows.make(
             logits=logits,
@@ -197,14 +201,17 @@ class CacheWriter:
             outputs=outputs,
             ragged=self._plan.widths is not None,
         )
-        if batch.rounded and not self._warned:
-            self._warned = True
-            warnings.warn("float64 values were rounded to float32", CacheWarning, stacklevel=2)
+        if batch.rounded:
+            self._warn_once("float64 values were rounded to float32")
         start = self._buffer.position if self._buffer else self._next * self.shard_rows
         batch.check(self._plan, start)
         if batch.offset_norm is None and batch.features is not None and self._heads is not None:
             batch = batch.with_offset_norms(self._heads.offsets)
             batch.check(self._plan, start)  # the squares of finite features may not be finite
+        if batch.ids is None and batch.features is None:
+            self._warn_once(f"{self.path}: {NO_CONTENT}")
+        elif batch.ids is None:
+            batch = self._with_ids(batch)
         while len(batch):
             if self._buffer is None:
                 if self._total is not None:
@@ -214,6 +221,18 @@ class CacheWriter:
             batch = self._buffer.take(batch)
             if self._buffer.full:
                 self._write_shard()
+
+    def _with_ids(self, batch: CacheRows) -> CacheRows:
+        """The batch, which has features, with ids from its content."""
+        assert batch.features is not None
+        if self._content_ids is None:
+            self._content_ids = ContentIds(written_ids(self.path, self._done.values()).tolist())
+        return replace(batch, ids=self._content_ids.of(tuple(batch.features), batch.labels))
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            warnings.warn(message, CacheWarning, stacklevel=3)
 
     def _start(self) -> None:
         path = self.path

@@ -104,6 +104,8 @@ def collect(
         for rows in writer.pending(len(tokens)):
             shard = collect_rows(model, tokens, rows, batch_size, FEATURE_DTYPES.get(features), dtype, bar)
             writer.add(
+                # A row's number in its split is the sample's name: every network collected from it has the same ids.
+                ids=torch.arange(rows.start, rows.stop),
                 labels=tokens.labels[rows.start : rows.stop],
                 logits=shard.logits,
                 features=shard.features,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from exitbench.cache.format.manifest import VERSION_2, Manifest, Provenance, ShardEntry
 from exitbench.cache.format.safetensors_file import open_tensors
@@ -85,9 +86,17 @@ def refuse_other_total(path: Path, done: Mapping[int, ShardEntry], shard_rows: i
             )
 
 
+def written_ids(path: Path, shards: Iterable[ShardEntry]) -> NDArray[np.int64]:
+    """The ids of the rows in finished shards, in the order of the shards."""
+    ids = [open_tensors(path, entry.file).tensor("ids").copied().numpy() for entry in shards]
+    return np.concatenate(ids) if ids else np.empty(0, dtype=np.int64)
+
+
 def refuse_repeated_ids(path: Path, shards: Iterable[ShardEntry]) -> None:
     """Every id of all shards together must be there once: randomness is a function of it."""
-    ids = [open_tensors(path, entry.file).tensor("ids").copied().numpy() for entry in shards]
-    values, counts = np.unique(np.concatenate(ids), return_counts=True)
+    values, counts = np.unique(written_ids(path, shards), return_counts=True)
     if counts.max() > 1:
-        raise InputError(f"{path}: expected every id once, found id {values[counts > 1][0]} more than once")
+        raise InputError(
+            f"{path}: expected every id once, found id {values[counts > 1][0]} more than once"
+            " (where several processes write equal rows, give ids)"
+        )
