@@ -34,6 +34,11 @@ class Head:
     offset: Tensor
     rank: int
 
+    @property
+    def width(self) -> int:
+        """The number of features it reads."""
+        return int(self.weight.shape[1])
+
     @cached_property
     def centered(self) -> Head:
         """The algebra after the class mean is taken from the rows of W and from b."""

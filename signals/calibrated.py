@@ -31,6 +31,7 @@ from torch import Tensor
 
 from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
+from exitbench.head_algebra import Head
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.logistic import LARGEST, logistic_weights, sigmoid
@@ -94,6 +95,12 @@ class Calibrated(LearnedSignal):
 
     def unsuited(self, pooler: str | None) -> str:
         return self.inner.unsuited(pooler)
+
+    def unscored_head(self, head: Head) -> str:
+        return self.inner.unscored_head(head)
+
+    def head_note(self, head: Head) -> str:
+        return self.inner.head_note(head)
 
     @property
     def needs_fit(self) -> bool:

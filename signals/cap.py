@@ -4,6 +4,8 @@
 
 with E the energy at T = 1: entry 0 of the softmax over ``[alpha NSP, l_1, ..., l_C]``, the probability of "none of
 the classes". At ``alpha=0`` it ranks as energy, so ``e-lang`` is its ablation. ``center=true`` centres both parts.
+A head of full rank has no null space (see :mod:`exitbench.signals.nsp`): CAP would be energy under another name, and
+such a layer has no score and no exit.
 
 Reference: He, Zhang, Miao, Yi, Hao, Zhang, Wei, *Improving Prediction Certainty Estimation for Reliable Early Exiting
 via Null Space Projection*, IJCAI 2025.
@@ -23,12 +25,13 @@ from typing import ClassVar
 from torch import Tensor
 
 from exitbench.exit_rule import Direction
+from exitbench.head_algebra import Head
 from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import ExitSignal, Reference
 from exitbench.signals.e_lang import energy
-from exitbench.signals.nsp import NSP, null_space_share
+from exitbench.signals.nsp import NSP, empty_null_space, null_space_share, small_null_space
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,12 @@ class CAP(ExitSignal):
     @property
     def shift_invariant(self) -> bool:
         return self.center
+
+    def unscored_head(self, head: Head) -> str:
+        return empty_null_space(head, center=self.center)
+
+    def head_note(self, head: Head) -> str:
+        return small_null_space(head, center=self.center)
 
     def score(self, layer: Layer) -> Tensor:
         share = null_space_share(layer, center=self.center)

@@ -14,7 +14,8 @@ new offset norm follows from the old one, since ``x~ . o = b^T G l`` and ``||o||
 
     ||x + o_c||^2 = ||x~||^2 - 2 b^T G l + b^T G b + 2 b_c^T G_c l_c - b_c^T G_c b_c
 
-All of it holds for a rank-deficient W: G removes the parts of b and l outside W's range.
+All of it holds for a rank-deficient W: G removes the parts of b and l outside W's range. A head of full rank, with at
+least as many classes as features, has no null space: such a layer has no score and no exit.
 
 Reference: He, Zhang, Miao, Yi, Hao, Zhang, Wei, *Improving Prediction Certainty Estimation for Reliable Early Exiting
 via Null Space Projection*, IJCAI 2025.
@@ -42,17 +43,43 @@ from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import ExitSignal, Reference
 
+SMALL_NULL_SPACE = 0.1
+"""Up to this part of the features a null space is small: what it holds is mostly chance."""
+
 
 def null_space_share(layer: Layer, *, center: bool = False) -> Tensor:
-    """The share of each shifted feature's norm that lies outside W's row space, [samples] float64 in [0, 1]."""
+    """The share of each shifted feature's norm that lies outside W's row space, [samples] float64 in [0, 1].
+
+    NaN for all where nothing lies outside, because the head has full rank: what rounding leaves there is noise.
+    """
     if layer.head is None or layer.offset_norm is None:
         raise InputError(
             f"layer {layer.index}: the null space projection needs heads and offset norms, and this input has "
             f"{'no heads' if layer.head is None else 'no offset norms'}"
         )
     head, norm = layer.head, layer.offset_norm
+    if empty_null_space(head, center=center):
+        return layer.no_score()
     # NSP and every alpha of CAP ask for the same numbers.
     return layer.once(("null space share", center), lambda: outside_share(layer.logits64, norm.double(), head, center))
+
+
+def empty_null_space(head: Head, *, center: bool = False) -> str:
+    """Why a head has no null space to project on: its rank is the number of features; empty where it has one."""
+    seen = head.centered if center else head
+    if seen.rank < seen.width:
+        return ""
+    return f"the head has full rank, its null space is empty (rank {seen.rank} of {seen.width})"
+
+
+def small_null_space(head: Head, *, center: bool = False) -> str:
+    """A note on a head whose null space has few dimensions; empty for all other heads."""
+    seen = head.centered if center else head
+    left = seen.width - seen.rank
+    if left > SMALL_NULL_SPACE * seen.width or left == 0:
+        return ""
+    dimensions = "1 dimension" if left == 1 else f"{left} dimensions"
+    return f"the head has nearly full rank ({seen.rank} of {seen.width}): its null space has {dimensions}"
 
 
 def outside_share(logits: Tensor, norm: Tensor, head: Head, center: bool) -> Tensor:
@@ -99,6 +126,12 @@ class NSP(ExitSignal):
     @property
     def shift_invariant(self) -> bool:
         return self.center
+
+    def unscored_head(self, head: Head) -> str:
+        return empty_null_space(head, center=self.center)
+
+    def head_note(self, head: Head) -> str:
+        return small_null_space(head, center=self.center)
 
     def score(self, layer: Layer) -> Tensor:
         return null_space_share(layer, center=self.center)

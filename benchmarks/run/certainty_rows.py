@@ -22,9 +22,10 @@ def equal_share_rows(blank: Row, ranking: Ranking) -> list[Row]:
     here = blank._replace(decisions=EQUAL_SHARE, n=ranking.samples)
     unscored = [str(layer) for layer in range(1, ranking.layers + 1) if not ranking.scored[layer - 1]]
     reason = f"no score at layer {', '.join(unscored)}: all samples tied there" if unscored else ""
-    rows = rate_rows_of(
-        here._replace(reason=joined(reason, blank.reason)), all_layers(ranking), Verdict(), ranking.groups
-    )
+    nowhere = Verdict("undefined", "the signal has no score at any layer")
+    verdict = Verdict() if ranking.scored.any() else nowhere
+    together = here._replace(reason=joined(verdict.reason or reason, blank.reason))
+    rows = rate_rows_of(together, all_layers(ranking), verdict, ranking.groups)
     for layer in range(1, ranking.layers + 1):
         verdict = ranking.some_layers(slice(layer - 1, layer)).verdict(1)
         there = here._replace(layer=layer, reason=joined(verdict.reason, blank.reason))

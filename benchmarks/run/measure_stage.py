@@ -240,13 +240,11 @@ class _Measuring:
         rows = measured_rows(
             blank, merged, self.samples, self.questions, first_exit, further, is_probability=is_probability
         )
-        unscored = {
-            layer: reason
-            for number in set(primary.parts.tolist())
-            for protocol, layer, reason in self.scored.configurations[numbers[int(number)]].unscored
-            if protocol == blank.protocol
-        }
-        rows = with_reasons(rows, unscored) + self._fit_sizes(blank, merged, [numbers[int(at)] for at in primary.parts])
+        for number in set(primary.parts.tolist()):
+            configuration = self.scored.configurations[numbers[int(number)]]
+            unscored = {layer: why for protocol, layer, why in configuration.unscored if protocol == blank.protocol}
+            rows = with_reasons(with_reasons(rows, unscored), dict(configuration.head_notes))
+        rows += self._fit_sizes(blank, merged, [numbers[int(at)] for at in primary.parts])
         if len(numbers) > 1:  # a threshold means something else under every value of a grid
             rows = [measured for measured in rows if measured.row.operating_point.kind != "tau"]
         self.rows += [measured.row for measured in rows]

@@ -25,7 +25,7 @@ from exitbench.benchmarks.run.averages import AveragedCache, averages
 from exitbench.benchmarks.run.plan import CacheUnits, cache_units, check_rows, plan_run
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
-from exitbench.benchmarks.scoring.score_store import has_failed_signals, lacking_signals
+from exitbench.benchmarks.scoring.score_store import has_failed_signals, head_remarks, lacking_signals
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import read_manifest
 from exitbench.errors import InputError
@@ -41,7 +41,7 @@ LITTLE = 64 * 2**20
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """A run that has ended: where it is, what failed, and which signals lacked, on a cache, what they read."""
+    """A run that has ended: where it is, what failed, and which signals had, on a cache or at a layer, no score."""
 
     path: Path
     failures: tuple[Failure, ...]
@@ -114,9 +114,9 @@ def run_suite(
 
 
 def signals_left_out(units: Sequence[CacheUnits]) -> list[str]:
-    """Why signals cannot run on some caches, a line for each signal and cache."""
+    """Why signals cannot run on some caches, or have no score at some layers, a line for each signal and cache."""
     scored = [cache.score.folder for cache in units if is_done(cache.score)]
-    return list(dict.fromkeys(line for folder in scored for line in lacking_signals(folder)))
+    return list(dict.fromkeys(line for folder in scored for line in (*lacking_signals(folder), *head_remarks(folder))))
 
 
 def perform_stages(units: Sequence[CacheUnits], workers: Workers) -> list[Failure]:

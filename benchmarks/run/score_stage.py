@@ -77,8 +77,17 @@ def described_on(caches: Iterable[Cache], signal: ExitSignal) -> Configuration:
     configuration = describe(signal, several[0].layers)
     reason = next(filter(None, (cannot_run(cache, signal) for cache in several)), "")
     if not reason:
-        return configuration
+        return dataclasses.replace(configuration, head_notes=head_notes(several[0], signal))
     return dataclasses.replace(configuration, problem=reason, left_out=True, cannot_run=True)
+
+
+def head_notes(cache: Cache, signal: ExitSignal) -> tuple[tuple[int, str], ...]:
+    """Layer and note for every internal layer whose head leaves the signal no score, or little to see."""
+    if "head" not in signal.inputs:
+        return ()
+    heads = [(layer, cache.head(layer)) for layer in range(1, cache.layers)]
+    notes = [(layer, signal.unscored_head(head) or signal.head_note(head)) for layer, head in heads]
+    return tuple((layer, note) for layer, note in notes if note)
 
 
 def reads_features(cache: Cache, signals: Sequence[ExitSignal]) -> bool:

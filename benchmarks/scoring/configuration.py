@@ -59,7 +59,8 @@ class Configuration:
     empty, or why there are no scores; ``left_out`` marks the harmless cases of a grid value that could
     never exit in a network this shallow, and of a signal that cannot run on this cache, which lacks what it
     reads (``cannot_run``). ``unscored`` lists protocol, layer and reason where the calibration samples could
-    not teach it. ``fits`` lists what it was fitted on (a variant), the parameters that gave it and the samples it took.
+    not teach it; ``head_notes`` lists layer and note where its head leaves it no score, or little to see. ``fits``
+    lists what it was fitted on (a variant), the parameters that gave it and the samples it took.
     """
 
     signal: str
@@ -78,6 +79,7 @@ class Configuration:
     unscored: tuple[tuple[str, int, str], ...] = ()
     cannot_run: bool = False
     fits: tuple[tuple[str, int, int], ...] = ()
+    head_notes: tuple[tuple[int, str], ...] = ()
 
 
 def signal_scores(configuration: Configuration, values: NDArray[np.float64]) -> SignalScores:

@@ -174,6 +174,19 @@ def lacking_signals(folder: Path) -> list[str]:
     return [configuration.problem for configuration in described if configuration.cannot_run]
 
 
+def head_remarks(folder: Path) -> list[str]:
+    """Where heads leave a signal no score, or little to see, a line for each signal and remark."""
+    record = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    layers: dict[tuple[str, str], dict[int, None]] = {}
+    for configuration in configurations_of(record["configurations"]):
+        for layer, note in configuration.head_notes:
+            layers.setdefault((configuration.signal, note), {})[layer] = None
+    return [
+        f"signal {signal} on cache {record['cache']}, layer {', '.join(map(str, numbers))}: {note}"
+        for (signal, note), numbers in layers.items()
+    ]
+
+
 def load_scored_cache(folder: Path) -> ScoredCache:
     """What :func:`save_scored_cache` and :class:`ScoreFiles` wrote to a folder."""
     record = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
@@ -209,6 +222,7 @@ def configurations_of(records: Sequence[Mapping[str, Any]]) -> tuple[Configurati
                 "integers": None if record["integers"] is None else tuple(record["integers"]),
                 "unscored": tuple((protocol, layer, reason) for protocol, layer, reason in record["unscored"]),
                 "fits": tuple((variant, parameters, rows) for variant, parameters, rows in record["fits"]),
+                "head_notes": tuple((layer, note) for layer, note in record["head_notes"]),
             }
         )
         for record in records

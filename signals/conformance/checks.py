@@ -30,6 +30,8 @@ from exitbench.signals.registry import text_form
 
 SEED = 20250
 CLASS_COUNTS = (2, 3, 10)
+MORE_CLASSES_THAN_FEATURES = 30
+"""More than the 24 features of :func:`synthetic_layers`: its heads have full rank."""
 FEATURE_BOUND = 8.0
 """How far 16-bit features may move a score: this many units of the format's ``eps``, times the largest score."""
 SHIFT_BOUND = 1e-4
@@ -200,11 +202,12 @@ def check_feature_precision(signal: ExitSignal) -> None:
 
 @at_every_point
 def check_class_counts(signal: ExitSignal) -> None:
-    """Two, three and ten classes all work."""
-    for classes in CLASS_COUNTS:
+    """Two, three and ten classes all work; and more classes than features, unless the signal says why they cannot."""
+    for classes in (*CLASS_COUNTS, MORE_CLASSES_THAN_FEATURES):
         data = layers_for(signal, classes=classes)
         for layer, score in zip(data.internal, scores_of(ready(signal, data), data.internal), strict=True):
-            defined = layer.index >= signal.first_scored_layer
+            undefined = layer.head is not None and signal.unscored_head(layer.head)
+            defined = layer.index >= signal.first_scored_layer and not undefined
             holds = score.shape == (layer.samples,) and (not defined or bool(score.isfinite().all()))
             require(holds, f"{classes} classes, layer {layer.index}: expected a finite score for each sample")
 

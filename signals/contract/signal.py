@@ -19,6 +19,7 @@ from torch import Tensor
 
 from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
+from exitbench.head_algebra import Head
 from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.parameters import learned_fields, parameters, parameters_text, signal_text
@@ -137,6 +138,14 @@ class ExitSignal:
     def unscored_layers(self) -> Mapping[int, str]:
         """Layers that have no score and no exit although their neighbours may, each with the reason; usually none."""
         return NO_LAYERS
+
+    def unscored_head(self, head: Head) -> str:
+        """Why a layer with this head has no score and no exit, whatever the samples; empty where it has a score."""
+        return ""
+
+    def head_note(self, head: Head) -> str:
+        """What a reader of a score at a layer with this head should know; empty where there is nothing to say."""
+        return ""
 
     @property
     def needs_fit(self) -> bool:

@@ -22,15 +22,16 @@ def validated_score(signal: ExitSignal, layer: Layer, score: Any, *, first_row: 
 
     The contract: a tensor [samples] of float64, finite from ``first_scored_layer`` on and all NaN before. A NaN has no
     place in a ranking, and no threshold parts an infinite score from its neighbours. At one of the signal's
-    ``unscored_layers`` the result is NaN for all, whatever ``score`` holds. An error names the sample by its
-    row, counted from ``first_row``: where the layer is a block of a cache, the row at which the block begins.
+    ``unscored_layers``, or with a head that it has no score for, the result is NaN for all, whatever ``score`` holds.
+    An error names the sample by its row, counted from ``first_row``: where the layer is a block of a cache, the row at
+    which the block begins.
     """
     if not isinstance(score, Tensor):
         raise InputError(f"{_where(signal, layer)}: expected a tensor of scores, found {type(score).__name__}")
     if score.dtype != torch.float64 or score.shape != (layer.samples,):
         returned = f"{str(score.dtype).removeprefix('torch.')} {list(score.shape)}"
         raise InputError(f"{_where(signal, layer)}: expected scores float64 [{layer.samples}], found {returned}")
-    if layer.index in signal.unscored_layers:
+    if layer.index in signal.unscored_layers or (layer.head is not None and signal.unscored_head(layer.head)):
         return layer.no_score()
     if layer.index < signal.first_scored_layer:
         if not bool(score.isnan().all()):

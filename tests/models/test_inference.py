@@ -442,3 +442,14 @@ def test_a_signal_that_writes_into_what_it_is_given_is_named_and_leaves_the_next
         classifier.predict(texts(4))
     active = False
     assert classifier.predict(texts(4)) == before
+
+
+def test_no_sample_exits_at_a_layer_whose_head_has_full_rank(tmp_path: Path) -> None:
+    """Sixteen classes on sixteen features: NSP has no score anywhere, so every sample reaches the last layer."""
+    model = model_of(tmp_path, classes=16, depth=3)
+    classifier = EarlyExitClassifier(model, REGISTRY.make("nsp"), math.inf)
+    assert {answer.exit_layer for answer in classifier.predict(texts(4))} == {3}
+    with torch.no_grad():
+        model.head(2).weight[1:] = 0.0  # rank 1: a null space of 15 dimensions
+    classifier = EarlyExitClassifier(model, REGISTRY.make("nsp"), math.inf)
+    assert {answer.exit_layer for answer in classifier.predict(texts(4))} == {2}

@@ -11,8 +11,10 @@ from scipy.special import expit, logsumexp, softmax
 from exitbench.errors import InputError
 from exitbench.head_algebra import head_algebra
 from exitbench.signals import Layer, score_layers
+from exitbench.signals.calibrated import Calibrated
 from exitbench.signals.cap import CAP
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
+from exitbench.signals.contract.stepping import validated_score
 from exitbench.signals.e_lang import ELang
 from exitbench.signals.nsp import NSP
 
@@ -193,3 +195,44 @@ def test_without_heads_or_offset_norms_the_error_says_what_is_missing(missing: s
     layers = [replace(layer, **{missing: None}) for layer in synthetic_layers(3).layers]
     with pytest.raises(InputError, match="layer 1: the null space projection needs heads and offset norms, and this"):
         score_layers(NSP(), layers)
+
+
+def test_a_head_of_full_rank_has_no_null_space_and_no_score() -> None:
+    """Eight classes on eight features: the projector form is rounding noise, and CAP would be energy renamed."""
+    weight, bias, features = random_case(1, 8, 8)
+    assert projector_form(weight, bias, features).max() < 1e-7
+    layer = layer_of(weight, bias, features)
+    for signal in (NSP(), CAP()):
+        assert signal.unscored_head(layer.head) == ("the head has full rank, its null space is empty (rank 8 of 8)")
+        assert signal.score(layer).isnan().all()
+        assert validated_score(signal, layer, signal.score(layer)).isnan().all()
+    assert not ELang().unscored_head(layer.head)
+    # Without the class mean one direction is free again: seven dimensions, and a null space of one.
+    for signal in (NSP(center=True), CAP(center=True)):
+        assert not signal.unscored_head(layer.head)
+        assert signal.head_note(layer.head) == "" and signal.score(layer).isfinite().all()
+
+
+@pytest.mark.parametrize(("classes", "note"), [(8, ""), (9, "its null space has 1 dimension"), (12, "")])
+def test_a_head_of_nearly_full_rank_is_noted(classes: int, note: str) -> None:
+    weight, bias, features = random_case(2, classes, 10)
+    head = layer_of(weight, bias, features).head
+    assert NSP().head_note(head).endswith(note) and bool(NSP().head_note(head)) == bool(note)
+    assert bool(NSP().unscored_head(head)) == (classes >= 10)
+
+
+def test_many_classes_on_a_head_of_low_rank_leave_a_null_space() -> None:
+    """What counts is the rank and not the number of classes."""
+    weight, bias, features = random_case(3, 12, 6)
+    weight[:, 5] = 0.0
+    layer = layer_of(weight, bias, features)
+    assert not NSP().unscored_head(layer.head)
+    np.testing.assert_allclose(NSP().score(layer).numpy(), projector_form(weight, bias, features), atol=3e-5)
+
+
+def test_a_calibrated_signal_has_no_score_where_its_own_has_none() -> None:
+    data = synthetic_layers(120, classes=24, width=24, depth=4)
+    ready = Calibrated(of="nsp").fit(data.layers, data.labels)
+    assert ready.maps == (None, None, None)
+    assert all(ready.unscored_head(layer.head) for layer in data.internal if layer.head is not None)
+    assert score_layers(ready, data.layers).isnan().all()
