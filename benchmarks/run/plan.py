@@ -11,7 +11,7 @@ from typing import Any
 from exitbench.benchmarks.run.units import CompareUnit, MeasureUnit, ScoreUnit, code_digest
 from exitbench.benchmarks.scoring.configuration import grid_text
 from exitbench.benchmarks.suites.questions import check_thresholds_exist
-from exitbench.benchmarks.suites.suite import Suite
+from exitbench.benchmarks.suites.suite import Suite, entries_named
 from exitbench.errors import InputError, did_you_mean
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.registry.registry import Registry
@@ -66,7 +66,7 @@ def check_findings(suite: Suite, signals: Sequence[str]) -> None:
         return
     for role, names in (("subject", (suite.findings.subject,)), ("against", suite.findings.against)):
         for name in names:
-            count = signals.count(name)
+            count = len(entries_named(name, list(zip(suite.signals, signals, strict=True))))
             if count != 1:
                 problem = "is listed more than once" if count else "is not among them"
                 raise InputError(

@@ -6,7 +6,7 @@ Nothing heavy is imported here: listing suites must start at once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,25 @@ from exitbench.errors import InputError
 
 @dataclass(frozen=True)
 class Contest:
-    """What the findings of a run are about: one entry, by its signal's name, against some others."""
+    """What the findings of a run are about: one entry against some others, each by its text or its signal's name."""
 
     subject: str
     against: tuple[str, ...]
+
+
+def signal_name(text: str) -> str:
+    """The name of the signal that a text such as ``cap[alpha=0.1]`` stands for."""
+    return text.partition("[")[0]
+
+
+def entries_named(name: str, entries: Sequence[tuple[str, str]]) -> list[int]:
+    """The positions among ``entries``, each a text and a signal, that a name stands for: that text, else that signal.
+
+    >>> entries_named("cap", [("cap", "cap"), ("cap[center=true]", "cap")])
+    [0]
+    """
+    as_written = [number for number, (text, _) in enumerate(entries) if text == name]
+    return as_written or [number for number, (_, signal) in enumerate(entries) if signal == name]
 
 
 @dataclass(frozen=True)
@@ -66,10 +81,16 @@ class Suite:
 
     def with_signals(self, signals: tuple[str, ...]) -> Suite:
         """The same suite over other signals; it keeps its findings where each signal they are about is there once."""
-        names = [text.partition("[")[0] for text in signals]
+        entries = [(text, signal_name(text)) for text in signals]
         contest = self.findings
-        if contest is not None and any(names.count(name) != 1 for name in (contest.subject, *contest.against)):
-            contest = None
+        if contest is not None:
+            # An entry that is written otherwise now is still the same signal's.
+            names = [
+                name if entries_named(name, entries) else signal_name(name)
+                for name in (contest.subject, *contest.against)
+            ]
+            once = all(len(entries_named(name, entries)) == 1 for name in names)
+            contest = Contest(names[0], tuple(names[1:])) if once else None
         return dataclasses.replace(self, signals=signals, findings=contest)
 
     def layers_of(self, depth: int) -> tuple[int, ...]:

@@ -30,8 +30,8 @@ Keys (those with a default may be left out)::
                        ("final")                                                   (as each cache says)
     held_out           table of cache to its calibration cache, for the held-out protocol (NAME-calibration beside
                        NAME-dev, where there is one)
-    findings           table with a subject, the name of a signal, and against, the names of others: what the
-                       findings of a run are about                                 (no findings)
+    findings           table with a subject, a signal of the list by its name (or as it is written there, where
+                       several have the name), and against, others: what the findings are about (no findings)
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
+from exitbench.benchmarks.suites.suite import entries_named
 from exitbench.reports.findings import sentences as text
 from exitbench.reports.findings.choices import change_table, dis_spreads, protocol_changes, score_spreads, spread_table
 from exitbench.reports.findings.duels import Duel, Duels, duel_table, single, tally_table
@@ -45,8 +46,11 @@ def contestants(run: FinishedRun) -> tuple[RunEntry, list[RunEntry]] | None:
     contest = run.suite["findings"]
     if contest is None or not run.rows:
         return None
-    entries = {entry.signal: entry for entry in run.entries}
-    return entries[contest["subject"]], [entries[name] for name in contest["against"]]
+    texts = [(entry.text, entry.signal) for entry in run.entries]
+    subject, *others = (
+        run.entries[entries_named(name, texts)[0]] for name in (contest["subject"], *contest["against"])
+    )
+    return subject, others
 
 
 def findings(run: FinishedRun, origin: str = "", more: Sequence[str] = ()) -> str | None:

@@ -109,13 +109,19 @@ def published_form(method: str) -> PublishedForm | None:
 
 
 def counterparts(run: FinishedRun) -> dict[str, RunEntry]:
-    """The entry that stands for each published method: the only one of its title, or the one of the published form."""
+    """The entry that stands for each published method: the only one of its title, or the one of the published form.
+
+    Where the method was published in one form only, it is the entry that sets fewest parameters to something else.
+    """
     entries: dict[str, RunEntry] = {}
     for title in dict.fromkeys(entry.title for entry in run.entries):
         named = [entry for entry in run.entries if entry.title == title]
         form = published_form(title)
         if len(named) > 1 and form is not None:
             named = [entry for entry in named if form.is_of(entry)]
+        elif len(named) > 1:
+            fewest = min(len(entry.written) for entry in named)
+            named = [entry for entry in named if len(entry.written) == fewest]
         if len(named) == 1:
             entries[title] = named[0]
     return entries

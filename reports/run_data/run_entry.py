@@ -34,6 +34,15 @@ class RunEntry:
         return [",".join(combination) for combination in itertools.product(*choices)]
 
     @property
+    def written(self) -> list[str]:
+        """The parameters that the suite's text sets, others being at their defaults.
+
+        >>> RunEntry("cap", "alpha=1,center=true", "CAP", "cap[center=true]").written
+        ['center=true']
+        """
+        return [part for part in split_outside(self.text.partition("[")[2].removesuffix("]"), ",") if part]
+
+    @property
     def varied(self) -> list[str]:
         """The names of the parameters that have more than one value."""
         pairs = (part.partition("=") for part in split_outside(self.parameters, ",") if part)

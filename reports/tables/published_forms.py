@@ -101,10 +101,10 @@ def reading(run: FinishedRun, entry: RunEntry) -> str:
 
 
 def form_notes(entries: Sequence[RunEntry]) -> list[str]:
-    """For each method whose text and code differ: which form its figures should be compared with, and why."""
+    """For each method that a run has in another form: which form its figures should be compared with, and why."""
     forms = [published_form(title) for title in dict.fromkeys(entry.title for entry in entries)]
     return [
         f"Published figures of {form.method} should be compared with {form.text}, {form.basis}."
         for form in forms
-        if form is not None
+        if form is not None and not all(form.is_of(entry) for entry in entries if entry.title == form.method)
     ]

@@ -32,6 +32,17 @@ def test_findings_about_a_signal_with_two_entries_are_refused() -> None:
         plan_run(twice, load_registry())
 
 
+def test_an_entry_among_several_of_one_signal_is_named_as_it_is_written() -> None:
+    suite = load_suite("smoke")
+    contest = Contest("cap[alpha=10]", ("e-lang", "cap[alpha=0.1|1]"))
+    twice = replace(suite, signals=(*suite.signals, "cap[alpha=10]", "e-lang[center=true]"), findings=contest)
+    plan_run(twice, load_registry())
+    assert twice.with_signals(("cap[alpha=10]", "cap[alpha=0.1|1]", "e-lang")).findings == contest
+    alone = replace(twice, findings=Contest("cap[alpha=10]", ("e-lang",)))
+    assert alone.with_signals(("cap", "e-lang[center=true]")).findings == Contest("cap", ("e-lang",))
+    assert alone.with_signals(("cap[alpha=0.1]", "cap[alpha=1]", "e-lang")).findings is None
+
+
 def test_findings_need_an_opponent_other_than_their_subject() -> None:
     suite = load_suite("smoke")
     with pytest.raises(InputError, match="against must not be empty"):
@@ -44,7 +55,7 @@ def test_other_signals_keep_the_findings_only_where_all_that_they_are_about_is_t
     suite = load_suite("smoke")
     assert suite.with_signals(("cap[alpha=1]", "deebert", "e-lang")).findings == suite.findings
     assert suite.with_signals(("cap", "deebert")).findings is None
-    assert suite.with_signals(("cap", "cap[alpha=1]", "deebert", "e-lang")).findings is None
+    assert suite.with_signals(("cap[alpha=0.1]", "cap[alpha=1]", "deebert", "e-lang")).findings is None
 
 
 def test_the_command_line_says_so_in_one_line_and_writes_nothing(

@@ -1,6 +1,7 @@
 """Two forms of one signal are told apart everywhere, and the report says which one published figures belong to."""
 
 import csv
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from exitbench.reports.findings.paper_order import titles_of
 from exitbench.reports.page.explorer import signal_looks
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.published import FORMS, counterparts, published_form
+from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.published_forms import distance_cell, form_tables
 from exitbench.signals.registry.discovery import load_registry
@@ -92,3 +94,15 @@ def test_a_grid_ties_to_the_value_nearest_to_the_defaults(run: FinishedRun) -> N
 
     grid = load_registry().expand("f-pabee[divergence=mean-entropy,patience=1|2]")
     assert [describe(signal, 12).changed for signal in grid] == [2, 1]
+
+
+def test_of_entries_of_one_form_the_plainest_stands_for_the_published_method() -> None:
+    entries = [
+        RunEntry("cap", "alpha=1,center=true", "CAP", "cap[center=true]"),
+        RunEntry("cap", "alpha=0.1|1,center=false", "CAP", "cap[alpha=0.1|1]"),
+        RunEntry("cap", "alpha=1,center=false", "CAP", "cap"),
+        RunEntry("nsp", "center=true", "NSP", "nsp[center=true]"),
+    ]
+    stands = counterparts(SimpleNamespace(entries=entries))
+    assert stands["CAP"].text == "cap" and stands["NSP"].text == "nsp[center=true]"
+    assert "CAP" not in counterparts(SimpleNamespace(entries=entries[:2]))
