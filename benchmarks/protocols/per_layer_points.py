@@ -27,7 +27,7 @@ from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
 
 FITS: Mapping[Schedule, Callable[[Curve, float, Measure], NDArray[np.int64]]] = {
-    "quota": lambda train, speed_up, _measure: quota_exits(train.scores, speed_up),
+    "quota": lambda train, speed_up, _measure: quota_exits(train.scores, speed_up, train.outcomes.layer_costs),
     "greedy": greedy_exits,
 }
 """The exits that each way asks for on the training samples at a speed-up."""

@@ -2,7 +2,8 @@
 
 This is the budgeted protocol of multi-exit image classifiers. The quota of layer m is proportional to ``q^m``, and
 its threshold is the score of the quota-th most certain sample that is still there. A small q exits early, a large one
-late; bisection finds the q whose speed-up is the one asked for. No answer is looked at, only scores.
+late; bisection finds the q whose speed-up, by the costs of the layers, is the one asked for. No answer is looked at,
+only scores.
 """
 
 from __future__ import annotations
@@ -20,23 +21,27 @@ BISECTIONS = 60
 """Steps of the search for q; two ratios that are still apart then give the same exits."""
 
 
-def quota_exits(scores: SignalScores, speed_up: float) -> NDArray[np.int64]:
+def quota_exits(scores: SignalScores, speed_up: float, costs: NDArray[np.int64]) -> NDArray[np.int64]:
     """The layer at which each sample exits under the quotas nearest to a speed-up, [samples] from 1.
 
-    Of two equally near, the faster one. Samples of one score exit together, so that a quota may be exceeded; the next
-    layers then have less to give.
+    ``costs`` [layers] are the cumulative costs of exiting at each layer. Of two equally near, the faster one. Samples
+    of one score exit together, so that a quota may be exceeded; the next layers then have less to give.
     """
-    target = scores.depth * scores.samples / speed_up
+    target = costs[-1] * scores.samples / speed_up
+
+    def paid(exits: NDArray[np.int64]) -> int:
+        return int(costs[exits - 1].sum())
+
     low, high = -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO
     candidates = [quotas_filled(scores, low), quotas_filled(scores, high)]
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         candidates.append(quotas_filled(scores, middle))
-        total = int(candidates[-1].sum())
+        total = paid(candidates[-1])
         if total == target:
             break
         low, high = (low, middle) if total > target else (middle, high)
-    return min(candidates, key=lambda exits: (abs(int(exits.sum()) - target), int(exits.sum())))
+    return min(candidates, key=lambda exits: (abs(paid(exits) - target), paid(exits)))
 
 
 def quotas_filled(scores: SignalScores, log_ratio: float) -> NDArray[np.int64]:

@@ -1,10 +1,10 @@
 """Per-layer thresholds by greedy search: the best task score at a speed-up, on samples whose answers are known.
 
 Starting from the threshold that all layers share, and once more from exit quotas, a move lets more or fewer samples
-exit at one layer and pays for it at another, so that the sum of exit layers is again the largest within the budget. Of
-all moves of one size the one with the highest task score is made, as long as it raises the score; then moves become
-half as large, down to 1/64 of the samples. The better of the two ends is kept; if neither beats the other, that of the
-shared threshold.
+exit at one layer and pays for it at another, so that the sum of what samples pay, by the costs of the layers, is again
+the largest within the budget. Of all moves of one size the one with the highest task score is made, as long as it
+raises the score; then moves become half as large, down to 1/64 of the samples. The better of the two ends is kept; if
+neither beats the other, that of the shared threshold.
 
 Nothing is drawn and no order of samples matters: samples of one score exit together, and of several moves with the
 same score the first in the order of layers is made. Every start makes at most :data:`MOVES` moves of each size.
@@ -38,16 +38,16 @@ SLACK = 0.005
 def greedy_exits(curve: Curve, speed_up: float, measure: Measure) -> NDArray[np.int64]:
     """The layer at which each sample of ``curve`` exits after the search, [samples] from 1.
 
-    The budget is the sum of exit layers at the speed-up asked for, or that of the shared threshold's operating point
-    where it is matched and slower; so the result never scores below it. Where no policy keeps to the budget, the exits
-    are those of the shared threshold.
+    The budget is the sum of what samples pay at the speed-up asked for, or that of the shared threshold's operating
+    point where it is matched and slower; so the result never scores below it. Where no policy keeps to the budget, the
+    exits are those of the shared threshold.
     """
     shared = curve.exit_layers(nearest_point(curve, speed_up))
     if not len(curve.scores.permitted):
         return shared
-    budget = exit_budget(curve, speed_up, int(shared.sum()))
+    budget = exit_budget(curve, speed_up, shared)
     search = GreedySearch(curve, measure, budget)
-    ends = [search.climb(exits) for exits in (shared, quota_exits(curve.scores, speed_up))]
+    ends = [search.climb(exits) for exits in (shared, quota_exits(curve.scores, speed_up, curve.outcomes.layer_costs))]
     reached = [end for end in ends if end is not None]
     if not reached:
         return shared
@@ -58,10 +58,12 @@ def greedy_exits(curve: Curve, speed_up: float, measure: Measure) -> NDArray[np.
     return search.exits_of(best.cuts)
 
 
-def exit_budget(curve: Curve, speed_up: float, shared: int) -> int:
-    """The largest sum of exit layers that counts as the speed-up; ``shared`` is that of the shared threshold."""
-    asked = curve.depth * curve.outcomes.samples / speed_up
-    return shared if asked < shared <= asked * (1 + MATCH_TOLERANCE) else int(asked)
+def exit_budget(curve: Curve, speed_up: float, shared: NDArray[np.int64]) -> int:
+    """The largest sum of costs that counts as the speed-up; ``shared`` [samples] are the shared threshold's exits."""
+    outcomes = curve.outcomes
+    asked = outcomes.full_cost * outcomes.samples / speed_up
+    paid = int(outcomes.paid(shared).sum())
+    return paid if asked < paid <= asked * (1 + MATCH_TOLERANCE) else int(asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,7 @@ class Policy:
 
 
 class GreedySearch:
-    """Moves between policies of one signal on the samples of a curve, within a budget of exit layers."""
+    """Moves between policies of one signal on the samples of a curve, within a budget of costs."""
 
     def __init__(self, curve: Curve, measure: Measure, budget: int) -> None:
         self.curve, self.measure, self.budget = curve, measure, budget
@@ -81,7 +83,9 @@ class GreedySearch:
         self.certainty, self.first = scores.permitted, scores.first_exit_layer
         self.order = np.argsort(-self.certainty, axis=1, kind="stable")
         self.rank = np.argsort(self.order, axis=1)
-        self.least = budget - max(SLACK * budget, curve.depth - self.first)
+        self.costs = curve.outcomes.layer_costs[self.first - 1 :]
+        """What exiting costs at each permitted layer and at the last one, [permitted + 1]."""
+        self.least = budget - max(SLACK * budget, int(self.costs[-1] - self.costs[0]))
         self.truths = {name: truth[self.first - 1 :].astype(np.int64) for name, truth in curve.outcomes.counted.items()}
 
     @cached_property
@@ -109,7 +113,7 @@ class GreedySearch:
     def begin(self, cuts: NDArray[np.int64]) -> Policy | None:
         """A policy within the budget: these cuts, else the best of those that change one of them."""
         exits = self.exits_of(cuts)
-        if self.least <= exits.sum() <= self.budget:
+        if self.least <= self.curve.outcomes.paid(exits).sum() <= self.budget:
             return Policy(cuts, self._score(exits))
         return best_of(self.balanced(cuts), float("-inf"))
 
@@ -129,10 +133,10 @@ class GreedySearch:
         layers = len(self.order)
         passes = self.rank < cuts[:, None]
         there, otherwise = self._reaching(passes)
-        saved = there * (otherwise - np.arange(layers)[:, None])
+        saved = there * (self.costs[otherwise] - self.costs[:-1, None])
         exits = np.where(passes.any(axis=0), passes.argmax(axis=0), layers)
         # Without any exit at a layer, its samples go on to where they exit otherwise.
-        none_exits = exits.sum() + (saved * passes).sum(axis=1) + self.first * exits.size
+        none_exits = self.costs[exits].sum() + (saved * passes).sum(axis=1)
         totals = none_exits[:, None] - self._running(saved)
         within = (totals <= self.budget) & self.boundaries
         chosen = within.argmax(axis=1)
@@ -146,7 +150,7 @@ class GreedySearch:
             changed = there * (truth[:-1] - np.take_along_axis(truth, otherwise, axis=0))
             none_count = np.take_along_axis(truth, exits[None], axis=0).sum() - (changed * passes).sum(axis=1)
             sums[name] = none_count + self._running(changed)[rows, chosen]
-        scores = self._scores(total, sums)
+        scores = self._scores(sums)
         for row in np.flatnonzero(kept):
             balanced = cuts.copy()
             balanced[row] = chosen[row]
@@ -201,14 +205,14 @@ class GreedySearch:
     def _score(self, exits: NDArray[np.int64]) -> float:
         samples = np.arange(len(exits))
         sums = {name: truth[exits - self.first, samples].sum() for name, truth in self.truths.items()}
-        return float(self._scores(np.asarray(exits.sum()), sums))
+        return float(self._scores(sums))
 
-    def _scores(self, total: NDArray[np.int64], sums: dict[str, NDArray[np.int64]]) -> NDArray[np.float64]:
+    def _scores(self, sums: dict[str, NDArray[np.int64]]) -> NDArray[np.float64]:
         outcomes = self.curve.outcomes
-        positives = outcomes.actual_positive
-        actual = None if positives is None else np.full(total.shape, positives.sum())
-        samples = np.full(total.shape, outcomes.samples)
-        return Tally(self.curve.depth, samples, total, actual_positives=actual, **sums).score(self.measure)
+        positives, like = outcomes.actual_positive, sums["correct"]
+        actual = None if positives is None else np.full_like(like, positives.sum())
+        samples, unread = np.full_like(like, outcomes.samples), np.zeros_like(like)  # a score needs no layers
+        return Tally(self.curve.depth, samples, unread, actual_positives=actual, **sums).score(self.measure)
 
 
 def best_of(policies: Iterator[Policy], score: float) -> Policy | None:

@@ -113,6 +113,11 @@ class Outcomes:
         return exits if self.costs is None else np.asarray(self.costs[exits - 1], dtype=np.int64)
 
     @property
+    def layer_costs(self) -> NDArray[np.int64]:
+        """What exiting at each layer costs, in the units of :meth:`paid`, [layers]."""
+        return self.paid(np.arange(1, self.depth + 1))
+
+    @property
     def counted(self) -> dict[str, NDArray[np.bool_]]:
         """The per-layer truths whose sums make a tally, each [layers, samples], under the tally's names."""
         if self.true_positive is None or self.predicted_positive is None:

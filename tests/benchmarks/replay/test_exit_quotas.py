@@ -15,6 +15,11 @@ def untied(seed: int, samples: int, depth: int, **rule) -> SignalScores:
     return SignalScores(rng.normal(size=(depth - 1, samples)), DIRECTIONS[seed % 4], **rule)
 
 
+def plain(scores: SignalScores) -> np.ndarray:
+    """Costs in layers."""
+    return np.arange(1, scores.depth + 1)
+
+
 def literal_per_layer_exits(scores: SignalScores, thresholds) -> list[int]:
     exits = []
     for sample in range(scores.samples):
@@ -83,20 +88,29 @@ def test_quotas_by_hand():
 @pytest.mark.parametrize("speed_up", [1.2, 2.0, 3.0])
 def test_the_quotas_have_the_speed_up_that_was_asked_for(seed, speed_up):
     scores = untied(seed, 400, 6)
-    exits = quota_exits(scores, speed_up)
+    exits = quota_exits(scores, speed_up, plain(scores))
     assert 6 / exits.mean() == pytest.approx(speed_up, rel=0.005)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("speed_up", [1.3, 2.0, 4.0])
+def test_the_speed_up_of_quotas_is_that_of_the_costs(seed, speed_up):
+    scores, costs = untied(seed, 400, 6), np.array([1, 2, 2, 30, 40, 100])
+    exits = quota_exits(scores, speed_up, costs)
+    assert 100 / np.mean([costs[layer - 1] for layer in exits]) == pytest.approx(speed_up, rel=0.02)
+    assert exits.tolist() != quota_exits(scores, speed_up, plain(scores)).tolist()
 
 
 def test_beyond_what_the_signal_reaches_the_nearest_quotas_are_taken():
     late = untied(1, 50, 6, first_exit_layer=4)
-    assert quota_exits(late, 4.0).tolist() == [4] * 50
-    assert quota_exits(late, 1.0).tolist() == [6] * 50
+    assert quota_exits(late, 4.0, plain(late)).tolist() == [4] * 50
+    assert quota_exits(late, 1.0, plain(late)).tolist() == [6] * 50
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_thresholds_of_exits_realise_exactly_these_exits(seed):
     scores = random_case(seed).scores
-    exits = quota_exits(scores, 1.0 + scores.depth / 4)
+    exits = quota_exits(scores, 1.0 + scores.depth / 4, plain(scores))
     assert per_layer_exits(scores, thresholds_of_exits(scores, exits)).tolist() == exits.tolist()
 
 
@@ -112,4 +126,7 @@ def test_a_threshold_lies_halfway_between_the_last_that_exits_and_the_first_that
 def test_quotas_do_not_depend_on_the_order_of_samples(seed):
     scores = random_case(seed, samples=40).scores
     order = np.random.default_rng(seed).permutation(40)
-    assert quota_exits(scores.take(order), 1.5).tolist() == quota_exits(scores, 1.5)[order].tolist()
+    assert (
+        quota_exits(scores.take(order), 1.5, plain(scores)).tolist()
+        == quota_exits(scores, 1.5, plain(scores))[order].tolist()
+    )

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from exitbench.benchmarks.replay.greedy_thresholds import GreedySearch, exit_bud
 from exitbench.benchmarks.replay.operating_points import nearest_point
 from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
-from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.outcomes import Outcomes, cost_units
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from tests.support.score_cases import random_case
 
@@ -40,6 +41,14 @@ def informed_curve(seed: int, samples: int = 300, depth: int = 6):
     return trade_off_curve(SignalScores(scores, ">="), outcomes)
 
 
+COSTS = [1.0, 1.5, 1.5, 12.0, 30.0, 31.0]
+
+
+def costed(curve):
+    """The same curve where most of the cost lies in two layers."""
+    return trade_off_curve(curve.scores, replace(curve.outcomes, costs=cost_units(COSTS, curve.depth)))
+
+
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("measure", ["accuracy", "f1"])
 def test_greedy_lies_between_the_shared_threshold_and_the_best_of_all_vectors(seed, measure):
@@ -50,19 +59,22 @@ def test_greedy_lies_between_the_shared_threshold_and_the_best_of_all_vectors(se
         rng.integers(0, 5, (depth - 1, samples)).astype(float) if seed % 2 else rng.normal(size=(depth - 1, samples))
     )
     scores = SignalScores(values, ("<", ">=")[seed % 2], first_exit_layer=1 + seed % 3 // 2)
-    curve = trade_off_curve(scores, Outcomes.of(predictions, labels, positive_class=1))
+    paid = np.array([2.0, 2.0, 7.0, 40.0])[-depth:] if seed % 4 > 1 else np.arange(1.0, depth + 1)
+    outcomes = Outcomes.of(predictions, labels, positive_class=1, costs=paid if seed % 4 > 1 else None)
+    curve = trade_off_curve(scores, outcomes)
     speed_up = float(rng.uniform(1.2, depth / 1.5))
     shared = shared_exits(curve, speed_up)
-    budget = exit_budget(curve, speed_up, int(shared.sum()))
+    budget = exit_budget(curve, speed_up, shared)
     exits = greedy_exits(curve, speed_up, measure)
     score = float(tally_at(exits, curve.outcomes).score(measure))
-    if exits.sum() <= budget:
-        affordable = [policy for policy in every_policy(scores) if policy.sum() <= budget]
+    limit = budget * paid[-1] / outcomes.full_cost * (1 + 1e-8)  # costs are rounded to whole units
+    if paid[exits - 1].sum() <= limit:
+        affordable = [policy for policy in every_policy(scores) if paid[policy - 1].sum() <= limit]
         best = max(float(tally_at(policy, curve.outcomes).score(measure)) for policy in affordable)
         assert score <= best + 1e-9
         assert any((policy == exits).all() for policy in affordable), "thresholds must be able to bring it about"
-    if shared.sum() <= budget and shared.sum() >= budget * 0.995:
-        assert exits.sum() <= budget
+    if limit * 0.995 <= paid[shared - 1].sum() <= limit:
+        assert paid[exits - 1].sum() <= limit
         assert score >= float(tally_at(shared, curve.outcomes).score(measure)) - 1e-9
 
 
@@ -72,8 +84,17 @@ def test_with_scales_that_differ_between_layers_greedy_beats_the_shared_threshol
     exits = greedy_exits(curve, 2.0, "accuracy")
     accuracy = tally_at(exits, curve.outcomes).accuracy
     assert accuracy > tally_at(shared_exits(curve, 2.0), curve.outcomes).accuracy
-    assert accuracy >= tally_at(quota_exits(curve.scores, 2.0), curve.outcomes).accuracy
+    assert accuracy >= tally_at(quota_exits(curve.scores, 2.0, curve.outcomes.layer_costs), curve.outcomes).accuracy
     assert tally_at(exits, curve.outcomes).speed_up == pytest.approx(2.0, rel=0.006)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_the_search_keeps_to_is_the_speed_up_by_costs(seed):
+    curve = costed(informed_curve(seed))
+    exits = greedy_exits(curve, 2.0, "accuracy")
+    assert COSTS[-1] / np.mean([COSTS[layer - 1] for layer in exits]) == pytest.approx(2.0, rel=0.006)
+    shared = tally_at(shared_exits(curve, 2.0), curve.outcomes).accuracy
+    assert tally_at(exits, curve.outcomes).accuracy > shared
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -81,7 +102,7 @@ def test_along_two_layers_the_search_comes_within_two_samples_of_the_optimum(see
     # With two internal layers a policy is one free number: the second follows from the budget.
     curve = informed_curve(seed, samples=24, depth=3)
     shared = shared_exits(curve, 1.6)
-    budget = exit_budget(curve, 1.6, int(shared.sum()))
+    budget = exit_budget(curve, 1.6, shared)
     slack = max(0.005 * budget, 2)
     reachable = [policy for policy in every_policy(curve.scores) if budget - slack <= policy.sum() <= budget]
     best = max(float(tally_at(policy, curve.outcomes).accuracy) for policy in reachable)
@@ -92,16 +113,18 @@ def test_along_two_layers_the_search_comes_within_two_samples_of_the_optimum(see
 @pytest.mark.parametrize("seed", range(30))
 def test_every_balanced_policy_has_the_score_and_the_cost_of_its_exits(seed):
     curve = informed_curve(seed, samples=30)
+    if seed % 5 == 0:
+        curve = costed(curve)
     if seed % 2:
         tied = SignalScores(np.round(curve.scores.values), "<=", first_exit_layer=1 + seed % 3)
         curve = trade_off_curve(tied, curve.outcomes)
-    budget = int(0.7 * curve.depth * 30)
+    budget = int(0.7 * curve.outcomes.full_cost * 30)
     search = GreedySearch(curve, "f1", budget)
-    cuts = search.cuts_of(quota_exits(curve.scores, 1.5))
+    cuts = search.cuts_of(quota_exits(curve.scores, 1.5, curve.outcomes.layer_costs))
     for policy in search.balanced(cuts):
         tally = tally_at(search.exits_of(policy.cuts), curve.outcomes)
         assert policy.score == pytest.approx(float(tally.f1))
-        assert search.least <= tally.layers <= budget
+        assert search.least <= tally.paid <= budget
         assert (policy.cuts != cuts).sum() <= 1
 
 

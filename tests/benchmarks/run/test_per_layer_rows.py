@@ -55,7 +55,10 @@ def fitted_elsewhere(schedule, train, test, speed_up):
     """The exits of ``test`` scores at thresholds fitted on ``train`` (labels, predictions, scores) and nothing else."""
     labels, predictions, values = train
     curve = trade_off_curve(SignalScores(values, ">="), Outcomes.of(predictions, labels))
-    exits = quota_exits(curve.scores, speed_up) if schedule == "quota" else greedy_exits(curve, speed_up, "accuracy")
+    if schedule == "quota":
+        exits = quota_exits(curve.scores, speed_up, curve.outcomes.layer_costs)
+    else:
+        exits = greedy_exits(curve, speed_up, "accuracy")
     return literal_exits(test, thresholds_of_exits(curve.scores, exits))
 
 
@@ -114,7 +117,7 @@ def test_a_grid_keeps_its_chosen_parameters_and_changes_only_thresholds(tmp_path
     rows = measure_signal(scored, [(0, 1, 2)], IN_SAMPLE, ()).rows
     chosen = {row.chosen for row in rows if row.parameters == "a=0|1|2" and row.operating_point.text == "speed_up=2"}
     (number,) = [number for number in range(3) if chosen == {f'{{"a={number}": 1}}'}]
-    exits = quota_exits(SignalScores(scores[number], ">="), 2.0)
+    exits = quota_exits(SignalScores(scores[number], ">="), 2.0, np.arange(1, len(scores[number]) + 2))
     right = predictions[exits - 1, np.arange(150)] == labels
     row = value_of(rows, "quota", "accuracy", 2.0)
     assert (row.parameters, row.chosen) == ("a=0|1|2,thresholds=quota", f'{{"a={number}": 1}}')
