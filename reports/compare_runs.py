@@ -1,8 +1,9 @@
 """What differs between two runs over the same caches, with paired tests where the files hold both runs' samples.
 
 Task scores at an operating point are compared sample by sample: McNemar's exact test on the answers that are right
-in one run only, and a sign test on the exit layers. For other numbers (DIS, rates, areas) a run keeps no samples;
-their differences are listed without a test. P-values are adjusted together by Holm's method.
+in one run only, and a sign test on the exit layers; where a cache has groups, both turn whole groups around. For other
+numbers (DIS, rates, areas) a run keeps no samples; their differences are listed without a test. P-values are adjusted
+together by Holm's method.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
+from exitbench.benchmarks.statistics.paired_signs import sign_test
 from exitbench.errors import InputError
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.run_entry import RunEntry
@@ -140,6 +141,12 @@ def shared_caches(a: FinishedRun, b: FinishedRun) -> list[CacheMetadata]:
                 f"the runs are over different caches named {cache.name}: manifest {hashes[0][:12]} in {a.path}, "
                 f"{hashes[1][:12]} in {b.path}"
             )
+        other = next(candidate for candidate in b.caches if candidate.name == cache.name)
+        if cache.target != other.target:
+            raise InputError(
+                f"{cache.name} is judged by other answers: expected one target in both runs, found {cache.target} in "
+                f"{a.path}, {other.target} in {b.path}"
+            )
     if not shared:
         raise InputError(f"{a.path} and {b.path} have no cache in common")
     return shared
@@ -215,8 +222,8 @@ def paired(
         raise InputError(f"the runs hold different samples of {question[0]} at {question[-1]}")
     right_a, right_b = a["right"].to_numpy(dtype=bool), b["right"].to_numpy(dtype=bool)
     exit_a, exit_b = a["exit_layer"].to_numpy(), b["exit_layer"].to_numpy()
-    only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
-    earlier_a, earlier_b = int((exit_a < exit_b).sum()), int((exit_b < exit_a).sum())
+    groups = None if a["group"].isna().any() else a["group"].to_numpy(dtype=np.int64)
+    better, earlier = right_a.astype(np.int64) - right_b, np.sign(exit_b - exit_a).astype(np.int64)
     return Paired(
         *question,
         len(a),
@@ -224,22 +231,11 @@ def paired(
         100 * float(right_b.mean()),
         float(costs[-1] / costs[exit_a - 1].mean()),
         float(costs[-1] / costs[exit_b - 1].mean()),
-        only_a,
-        only_b,
-        earlier_a,
-        earlier_b,
-        sign_test(only_a, only_b),
-        sign_test(earlier_a, earlier_b),
+        *(int((better == ahead).sum()) for ahead in (1, -1)),
+        *(int((earlier == ahead).sum()) for ahead in (1, -1)),
+        sign_test(better, groups),
+        sign_test(earlier, groups),
     )
-
-
-def sign_test(first: int, second: int) -> float:
-    """The exact two-sided sign test of two counts, which on discordant answers is McNemar's exact test.
-
-    >>> sign_test(0, 0), sign_test(1, 0), sign_test(0, 6)
-    (1.0, 1.0, 0.03125)
-    """
-    return 1.0 if first + second == 0 else float(binomtest(first, first + second).pvalue)
 
 
 def adjusted(paired: list[Paired]) -> list[Paired]:

@@ -121,11 +121,12 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         + [("low", REAL), ("high", REAL), ("premature_all", REAL), ("delayed_all", REAL)]
         + [("premature_reached", REAL), ("delayed_reached", REAL), ("exits", pa.list_(pa.int32()))]
     ),
-    # Samples at the operating points of speed-ups and losses, for a suite's entries as a whole.
+    # Samples at the operating points of speed-ups and losses, for a suite's entries as a whole; group is null where a
+    # cache has no groups.
     "samples": pa.schema(
         CACHE_FIELDS
         + SIGNAL_FIELDS
-        + [("operating_point", TEXT), ("id", COUNT), ("exit_layer", LAYER)]
+        + [("operating_point", TEXT), ("id", COUNT), ("group", COUNT), ("exit_layer", LAYER)]
         + [("prediction", LAYER), ("label", LAYER), ("right", FLAG)]
     ),
     # kind "exits": how many samples exit at a layer; "scores": how many scores of a layer lie in [low, high).

@@ -183,6 +183,7 @@ def sample_rows(
             **columns,
             "operating_point": point.text,
             "id": samples.ids,
+            "group": samples.groups,
             "exit_layer": exits.astype(np.int32),
             "prediction": answers.astype(np.int32),
             "label": samples.labels.astype(np.int32),

@@ -1,19 +1,20 @@
 """Two runs are compared sample by sample, and only over the same caches."""
 
+import itertools
 import json
-import math
 import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.cache import synthetic_cache
 from exitbench.cli.app import main
 from exitbench.errors import InputError
-from exitbench.reports.compare_runs import Comparison, compare_runs, sign_test
-from tests.support.table_runs import other_run, small_run, three_rows
+from exitbench.reports.compare_runs import Comparison, compare_runs
+from tests.support.page_runs import suite
+from tests.support.table_runs import ONE, other_run, small_run, three_rows
 
 
 def exit_code(*words: str) -> int:
@@ -99,12 +100,32 @@ def test_adjusted_p_values_are_never_smaller(comparison: Comparison) -> None:
         assert pair.p_exit_adjusted >= pair.p_exit
 
 
-@given(st.integers(0, 40), st.integers(0, 40))
-@settings(max_examples=60, deadline=None)
-def test_the_sign_test_is_twice_the_tail_of_fair_coins(first: int, second: int) -> None:
-    total = first + second
-    tail = sum(math.comb(total, k) for k in range(min(first, second) + 1)) / 2**total
-    assert sign_test(first, second) == pytest.approx(min(1.0, 2 * tail))
+def test_where_a_cache_has_groups_whole_groups_are_turned_around(tmp_path: Path) -> None:
+    cache = synthetic_cache(tmp_path / "cache", rows=60, layers=4, width=8, seed=4, group_rows=10)
+    for name, signal in (("a", "cap[alpha=0.1]"), ("b", "cap[alpha=10]")):
+        run_suite(suite([cache], [signal], **ONE), tmp_path / name)
+    a, b = (pd.read_parquet(tmp_path / name / "samples.parquet") for name in ("a", "b"))
+    compared = compare_runs(tmp_path / "a", tmp_path / "b").paired
+    assert any(pair.differs for pair in compared)
+    for pair in compared:
+        first, second = (frame[frame["operating_point"] == pair.point.text].set_index("id") for frame in (a, b))
+        assert first["group"].to_list() == [int(key) // 10 for key in first.index]
+        for p_value, signs in (
+            (pair.p_right, first["right"].astype(int) - second["right"].astype(int)),
+            (pair.p_exit, (second["exit_layer"] - first["exit_layer"]).map(lambda gap: (gap > 0) - (gap < 0))),
+        ):
+            sums = signs.groupby(first["group"]).sum().to_list()
+            flips = list(itertools.product((-1, 1), repeat=len(sums)))
+            totals = [abs(sum(sign * size for sign, size in zip(flip, sums, strict=True))) for flip in flips]
+            assert p_value == pytest.approx(sum(total >= abs(sum(sums)) for total in totals) / len(flips))
+
+
+def test_runs_towards_other_targets_are_refused(tmp_path: Path) -> None:
+    cache = synthetic_cache(tmp_path / "cache", rows=30, layers=3, width=8, seed=4)
+    for target in ("labels", "final"):
+        run_suite(suite([cache], ["deebert"], **{**ONE, "layers": (1,)}, target=target), tmp_path / target)
+    with pytest.raises(InputError, match=r"expected one target in both runs, found labels in .*, final in"):
+        compare_runs(tmp_path / "labels", tmp_path / "final")
 
 
 def test_runs_over_different_caches_of_one_name_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:

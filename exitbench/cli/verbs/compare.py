@@ -24,8 +24,9 @@ def command(
 ) -> None:
     """Say what differs between two runs over the same caches, with paired tests.
 
-    Answers are compared sample by sample with McNemar's exact test, exit layers with a sign test; p-values are
-    adjusted by Holm's method. Runs over caches with different hashes are refused. Comparing ends with exit code 0,
+    Answers are compared sample by sample with McNemar's exact test, exit layers with a sign test, both by whole
+    groups where a cache has groups; p-values are adjusted by Holm's method. Runs over caches with different hashes, or
+    towards different targets, are refused. Comparing ends with exit code 0,
     whether or not the runs differ.
 
     **Examples**
