@@ -231,8 +231,10 @@ def paired(
         100 * float(right_b.mean()),
         float(costs[-1] / costs[exit_a - 1].mean()),
         float(costs[-1] / costs[exit_b - 1].mean()),
-        *(int((better == ahead).sum()) for ahead in (1, -1)),
-        *(int((earlier == ahead).sum()) for ahead in (1, -1)),
+        int((better > 0).sum()),
+        int((better < 0).sum()),
+        int((earlier > 0).sum()),
+        int((earlier < 0).sum()),
         sign_test(better, groups),
         sign_test(earlier, groups),
     )
