@@ -22,7 +22,7 @@ from exitbench.benchmarks.replay.greedy_thresholds import greedy_exits
 from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
-from exitbench.benchmarks.results.vocabulary import Schedule
+from exitbench.benchmarks.results.vocabulary import SCHEDULES, Schedule
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
 
@@ -40,36 +40,41 @@ def per_layer_points(
 
     ``curves`` are those of its configurations; ``weights`` those of all scored samples.
     """
-    shared = merged.at(point)
-    assert shared.exits is not None  # near a speed-up there always is an operating point
-    exits: dict[Schedule, NDArray[np.int64]] = {"shared": shared.exits}
-    chosen = [curves[int(number)] for number in merged.choices.at(point).parts]
-    for schedule, fit in FITS.items():
-        exits[schedule] = np.zeros(merged.samples.size, dtype=np.int64)
+    return {schedule: per_layer_point(merged, curves, point, weights, schedule) for schedule in SCHEDULES}
+
+
+def per_layer_point(
+    merged: MergedParts,
+    curves: Sequence[PartCurves],
+    point: OperatingPoint,
+    weights: SampleWeights,
+    schedule: Schedule,
+) -> ResampledPoint:
+    """The same with one kind of thresholds."""
+    if schedule == "shared":
+        shared = merged.at(point).exits
+        assert shared is not None  # near a speed-up there always is an operating point
+        layers = shared
+    else:
+        layers = np.zeros(merged.samples.size, dtype=np.int64)
+        chosen = [curves[int(number)] for number in merged.choices.at(point).parts]
         for part, part_curves in zip(merged.parts, chosen, strict=True):
-            exits[schedule][part.test] = _part_exits(part_curves, part, fit, point.number, merged.samples.measure)
-    points = {}
-    for schedule, layers in exits.items():
-        outcomes = merged.samples.outcomes
-        value = ResampledPoint(
-            threshold=float("nan"),
-            exits=layers,
-            tally=tally_at(layers, outcomes),
-            resampled=resampled_exits(layers, outcomes, weights),
-        )
-        points[schedule] = merged.with_realised_status(point, value)
-    return points
+            thresholds = part_thresholds(part_curves, part, schedule, point.number, merged.samples.measure)
+            test = part_curves.exact(part.variant, "test", part.test)
+            layers[part.test] = per_layer_exits(test.scores, thresholds)
+    outcomes = merged.samples.outcomes
+    value = ResampledPoint(
+        threshold=float("nan"),
+        exits=layers,
+        tally=tally_at(layers, outcomes),
+        resampled=resampled_exits(layers, outcomes, weights),
+    )
+    return merged.with_realised_status(point, value)
 
 
-def _part_exits(
-    curves: PartCurves,
-    part: Part,
-    fit: Callable[[Curve, float, Measure], NDArray[np.int64]],
-    speed_up: float,
-    measure: Measure,
-) -> NDArray[np.int64]:
-    """The exits of a part's test samples at thresholds fitted on its training samples, [test samples]."""
+def part_thresholds(
+    curves: PartCurves, part: Part, schedule: Schedule, speed_up: float, measure: Measure
+) -> NDArray[np.float64]:
+    """The per-layer thresholds [layers - 1] that the training samples of a part give at a speed-up."""
     train = curves.exact(part.variant, part.train_role, part.train)
-    thresholds = thresholds_of_exits(train.scores, fit(train, speed_up, measure))
-    test = curves.exact(part.variant, "test", part.test)
-    return per_layer_exits(test.scores, thresholds)
+    return thresholds_of_exits(train.scores, FITS[schedule](train, speed_up, measure))

@@ -152,7 +152,9 @@ def choices_among(
 def _choices(
     scored: ScoredCache, results: Mapping[int, list[PartResult]], numbers: Sequence[int], questions: Questions
 ) -> Choices:
-    names = [scored.configurations[number].parameters for number in numbers]
+    configurations = [scored.configurations[number] for number in numbers]
+    several = len({configuration.signal for configuration in configurations}) > 1
+    names = [configuration.text if several else configuration.parameters for configuration in configurations]
     return Choices([results[number] for number in numbers], names, default_position(scored, numbers), questions)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.guarantees.split import certifying_part
 from exitbench.benchmarks.protocols.splits import Part, parts_of
-from exitbench.benchmarks.scoring.calibration_layers import cannot_run
+from exitbench.benchmarks.scoring.calibration_layers import cannot_run, check_inputs
 from exitbench.benchmarks.scoring.configuration import Configuration, describe
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
@@ -56,19 +57,31 @@ def score_signals(
     for number in usable:
         if scoring.configurations[number].learns:
             scoring.fit_and_score(number, signals[number], questions)
-    manifest = cache.manifest
-    return ScoredCache(
-        cache=cache.name,
-        model=manifest.model.name,
-        task=manifest.task.name,
-        split=manifest.split,
-        metric=manifest.task.metric,
-        configurations=tuple(scoring.configurations),
-        samples_by_role={role: scoring.samples(role) for role in caches},
-        score_store=scoring.store,
-        target=target,
-        trained_on=tuple(role for role, source in caches.items() if source.manifest.split_role == "train"),
-    )
+    return scoring.scored()
+
+
+def score_halves(
+    cache: Cache, signals: Sequence[ExitSignal], *, seed: int, target: Target | None = None
+) -> ScoredCache:
+    """Score ``signals`` for a guarantee: what learns is fitted on the choosing rows and nothing else.
+
+    Its choosing rows have out-of-fold scores, its certifying rows those of the fit on all choosing rows; both under the
+    variant of :func:`certifying_part`. Raises InputError for a signal that cannot be scored, or could never exit.
+    """
+    for signal in signals:
+        check_inputs(cache, signal)
+    chosen: Target = target or cache.manifest.target
+    scoring = _Scoring({"test": cache}, {}, [describe(signal, cache.layers) for signal in signals], chosen)
+    usable = [number for number, configuration in enumerate(scoring.configurations) if not configuration.problem]
+    plain = {number: signals[number] for number in usable if not scoring.configurations[number].learns}
+    scoring.score("test", plain, PLAIN)
+    for number in usable:
+        if scoring.configurations[number].learns:
+            scoring.fit_on_choosing(number, signals[number], seed)
+    for configuration in scoring.configurations:
+        if configuration.problem and not configuration.left_out:
+            raise InputError(configuration.problem)
+    return scoring.scored()
 
 
 def described_on(caches: Iterable[Cache], signal: ExitSignal) -> Configuration:
@@ -106,6 +119,23 @@ class _Scoring:
         self.order: dict[Role, NDArray[np.intp]] = {
             role: np.argsort(cache.ids, kind="stable") for role, cache in caches.items()
         }
+
+    def scored(self) -> ScoredCache:
+        """Everything that was scored."""
+        cache = self.caches["test"]
+        manifest = cache.manifest
+        return ScoredCache(
+            cache=cache.name,
+            model=manifest.model.name,
+            task=manifest.task.name,
+            split=manifest.split,
+            metric=manifest.task.metric,
+            configurations=tuple(self.configurations),
+            samples_by_role={role: self.samples(role) for role in self.caches},
+            score_store=self.store,
+            target=self.target,
+            trained_on=tuple(role for role, source in self.caches.items() if source.manifest.split_role == "train"),
+        )
 
     def samples(self, role: Role) -> Samples:
         """The samples of one role, ordered by id."""
@@ -165,6 +195,16 @@ class _Scoring:
                         self._score_part(number, ready, part, questions.seed)
                         bar.advance(note=f"{protocol} on {self.caches[part.train_role].name}")
         except InputError as error:  # the other signals go on
+            self._fail(number, error)
+
+    def fit_on_choosing(self, number: int, signal: ExitSignal, seed: int) -> None:
+        """Fit and score a signal that learns on the half that a guarantee chooses on; a failure becomes its problem."""
+        try:
+            part = certifying_part(self._units("test"), seed)
+            rows = self.order["test"][part.train]
+            ready = without_untaught_layers(signal, self.caches["test"], rows, target=self.target)
+            self._score_part(number, ready, part, seed)
+        except InputError as error:
             self._fail(number, error)
 
     def _leave_out(self, number: int, signal: ExitSignal, protocol: str) -> ExitSignal:

@@ -20,10 +20,14 @@ from exitbench.signals.contract.signal import ExitSignal
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EvaluatedGrid:
-    """The ``usable`` signals of a grid on one cache, with their merged parts under every protocol asked for."""
+    """The ``usable`` signals of one or several grids on one cache, with their merged parts under every protocol.
+
+    ``numbers`` are their positions in the scored cache.
+    """
 
     cache: Cache
     usable: Sequence[ExitSignal]
+    numbers: Sequence[int]
     questions: Questions
     scored: ScoredCache
     merged: Mapping[str, MergedParts]
@@ -46,6 +50,7 @@ def evaluate_grid(cache: Cache, signals: Sequence[ExitSignal], questions: Questi
     return EvaluatedGrid(
         cache=cache,
         usable=[signals[number] for number in entry.usable],
+        numbers=entry.usable,
         questions=questions,
         scored=scored,
         merged={name: merged_parts(scored, evaluation, name, entry.usable, questions) for name in questions.protocols},

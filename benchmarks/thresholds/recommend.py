@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.protocols.part_points import ResampledPoint
 from exitbench.benchmarks.replay.bounds import final_layer
+from exitbench.benchmarks.replay.operating_points import ROUNDING
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up, within_loss
 from exitbench.benchmarks.results.status import Estimate
+from exitbench.benchmarks.results.vocabulary import Schedule
 from exitbench.benchmarks.run.measure_stage import (
     cache_weights,
 )
@@ -27,36 +27,14 @@ from exitbench.benchmarks.statistics.intervals import interval
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.thresholds.evaluated_grid import evaluate_grid
+from exitbench.benchmarks.thresholds.per_layer import largest_speed_up, per_layer, per_layer_thresholds
+from exitbench.benchmarks.thresholds.recommendation import Recommendation, Threshold
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
 
 FEWEST_SAMPLES = 50
 """With fewer samples an interval is wider than any difference between thresholds."""
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """A threshold with what to expect of it; scores and losses in points, ``loss`` against the final layer."""
-
-    cache: str
-    signal: dict[str, Any]
-    text: str
-    chosen: str
-    exits_when: str
-    threshold: float
-    speed_up: Estimate
-    score: Estimate
-    loss: Estimate
-    measure: str
-    final_score: float
-    protocol: str
-    samples: int
-    target: str = "labels"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; ``signal`` is the chosen signal with what it learned, ready for ``from_json``."""
-        return asdict(self)
 
 
 def recommend(
@@ -69,12 +47,16 @@ def recommend(
     resamples: int = 1000,
     folds: int = 5,
     seed: int = 0,
+    schedule: Schedule = "shared",
     target: Target | None = None,
 ) -> Recommendation:
-    """The threshold of a signal (or of the best of a grid) for a wanted speed-up, or for a largest loss in points.
+    """The threshold of a signal (or of the best of several) for a wanted speed-up, a largest loss in points, or both.
 
-    Raises InputError where the data cannot answer: a speed-up out of reach, a loss smaller than one sample, too few
-    samples.
+    With both it is that of the speed-up, if its loss on these samples is small enough. Under another ``schedule`` than
+    ``shared`` every layer has a threshold of its own.
+
+    Raises InputError where the data cannot answer: a speed-up out of reach, a loss smaller than one sample, both
+    together, too few samples.
     """
     point = asked_point(speed_up, max_loss)
     if protocol not in ("in-sample", "cross-fit"):
@@ -100,17 +82,38 @@ def recommend(
         target=target,
     )
     grid = evaluate_grid(cache, signals, questions)
+    if schedule != "shared" and point.kind == "loss":
+        reached = largest_speed_up(grid, point, schedule)
+        return recommend(
+            cache,
+            signals,
+            speed_up=reached,
+            protocol=protocol,
+            resamples=resamples,
+            folds=folds,
+            seed=seed,
+            schedule=schedule,
+            target=target,
+        )
     scored, merged = grid.scored, grid.merged
-    deployed, expected = merged["in-sample"].at(point), merged[protocol].at(point)
-    check_answer(deployed, expected, point)
-    ready = grid.chosen(point)
     samples = scored.samples("test")
     measure, final = samples.measure, final_layer(samples.outcomes)
     assert final.exits is not None
     final_score = float(final.tally.score(measure))
+    threshold: Threshold
+    if schedule == "shared":
+        deployed, expected = merged["in-sample"].at(point), merged[protocol].at(point)
+        deals, threshold = [expected, *(deal.at(point) for deal in merged[protocol].deals)], deployed.threshold
+    else:
+        deployed, threshold = per_layer(grid, "in-sample", point, schedule), per_layer_thresholds(grid, point, schedule)
+        expected = deployed if protocol == "in-sample" else per_layer(grid, protocol, point, schedule)
+        deals = [expected]
+    check_answer(deployed, expected, point)
+    if speed_up is not None and max_loss is not None:
+        check_loss(final_score - deployed.score(measure), deployed.speed_up, max_loss)
+    ready = grid.chosen(point)
     final_draws = resampled_exits(final.exits, samples.outcomes, cache_weights(scored, questions).all("test"))
     draws = expected.resampled.score(measure)
-    deals = [expected, *(deal.at(point) for deal in merged[protocol].deals)]
     scores = [value.score(measure) for value in deals]
     return Recommendation(
         cache=cache.name,
@@ -118,7 +121,7 @@ def recommend(
         text=ready.text,
         chosen=merged[protocol].choices.described(point)[0],
         exits_when=ready.exits_when,
-        threshold=deployed.threshold,
+        threshold=threshold,
         speed_up=over_deals([value.speed_up for value in deals], expected.resampled.speed_up, samples.size),
         score=over_deals(scores, draws, samples.size),
         loss=over_deals([final_score - value for value in scores], final_draws.score(measure) - draws, samples.size),
@@ -131,17 +134,26 @@ def recommend(
 
 
 def asked_point(speed_up: float | None, max_loss: float | None) -> OperatingPoint:
-    """The one thing that was asked."""
-    if (speed_up is None) == (max_loss is None):
-        raise InputError("ask for either a speed-up (--speed-up 2) or a largest loss in points (--max-loss 0.5)")
+    """The operating point that is asked for: with both that of the speed-up, whose loss is looked at afterwards."""
+    if speed_up is None and max_loss is None:
+        raise InputError("ask for a speed-up (--speed-up 2), a largest loss in points (--max-loss 0.5), or both")
+    if speed_up is not None and not 1 < speed_up < math.inf:
+        raise InputError(f"a speed-up must be above 1, found {speed_up:g}")
+    if max_loss is not None and not 0 <= max_loss <= 100:
+        raise InputError(f"a loss must be between 0 and 100 points, found {max_loss:g}")
     if speed_up is not None:
-        if not 1 < speed_up < math.inf:
-            raise InputError(f"a speed-up must be above 1, found {speed_up:g}")
         return at_speed_up(speed_up)
     assert max_loss is not None
-    if not 0 <= max_loss <= 100:
-        raise InputError(f"a loss must be between 0 and 100 points, found {max_loss:g}")
     return within_loss(max_loss)
+
+
+def check_loss(loss: float, speed_up: float, max_loss: float) -> None:
+    """Raise InputError where a threshold with the wanted speed-up loses more than allowed."""
+    if loss > max_loss + ROUNDING:
+        raise InputError(
+            f"no threshold gives both: at a speed-up of {speed_up:.2f}x the loss is {loss:.2f} points, "
+            f"above {max_loss:g}; ask for one of the two, or try other signals"
+        )
 
 
 def over_deals(values: Sequence[float], draws: NDArray[np.float64], n: int) -> Estimate:

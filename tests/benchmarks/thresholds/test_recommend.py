@@ -86,8 +86,8 @@ def test_a_grid_takes_the_parameters_with_the_largest_speed_up_within_the_loss(p
         ),
         ({"speed_up": 1.0}, r"a speed-up must be above 1"),
         ({"max_loss": -1.0}, r"a loss must be between 0 and 100"),
-        ({}, r"either a speed-up .* or a largest loss"),
-        ({"speed_up": 2.0, "max_loss": 1.0}, r"either a speed-up .* or a largest loss"),
+        ({}, r"ask for a speed-up .* a largest loss .* or both"),
+        ({"speed_up": 4.0, "max_loss": 1.0}, r"no threshold gives both: at a speed-up of 4.* the loss is .* above 1"),
         ({"speed_up": 2.0, "protocol": "held-out"}, r"expected the protocol in-sample or cross-fit"),
     ],
 )
@@ -157,3 +157,43 @@ def test_a_loss_of_exactly_one_sample_may_be_asked_for(tmp_path):
         recommend(cache, [signal], max_loss=1.0, resamples=20)
     except InputError as error:  # whether so small a loss can be kept is another question
         assert "less than one of" not in str(error)
+
+
+def test_both_constraints_give_the_threshold_of_the_speed_up_where_its_loss_is_small_enough(path):
+    cache, signals = Cache(path), [load_registry().make("deebert")]
+    alone = recommend(cache, signals, speed_up=2.0, resamples=20)
+    both = recommend(cache, signals, speed_up=2.0, max_loss=50.0, resamples=20)
+    assert both.to_json() == alone.to_json()
+    assert both.to_json()["note"] == "an estimate, not a promise"
+
+
+def test_of_several_signals_the_choice_is_made_again_in_every_fold(path):
+    registry = load_registry()
+    several = [registry.make("random"), registry.make("deebert")]
+    best = recommend(Cache(path), several, speed_up=2.0, resamples=20)
+    assert best.text == "deebert"
+    assert best.chosen == "chosen: deebert"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "asked"), [("quota", {"speed_up": 2.0}), ("quota", {"max_loss": 3.0}), ("greedy", {"speed_up": 2.0})]
+)
+def test_every_layer_may_have_a_threshold_of_its_own(path, schedule, asked):
+    cache, signal = Cache(path), load_registry().make("deebert")
+    recommendation = recommend(cache, [signal], resamples=20, schedule=schedule, **asked)
+    assert len(recommendation.threshold) == 5
+    levels = np.array([-np.inf if level is None else level for level in recommendation.threshold])
+    passes = score(cache, signal) < levels[:, None]
+    layers = np.where(passes.any(axis=0), passes.argmax(axis=0) + 1, 6)
+    right = cache.predictions()[layers - 1, np.arange(300)] == cache.labels
+    if "speed_up" in asked:
+        assert 6 / layers.mean() == pytest.approx(2.0, rel=0.02)
+    else:
+        assert 100 * right.mean() >= recommendation.final_score - 3.0 - 1e-9
+        assert layers.mean() < 6
+
+
+def test_per_layer_thresholds_that_cannot_keep_a_loss_are_refused(tmp_path):
+    cache = Cache(synthetic_cache(tmp_path / "c", rows=200, layers=4, width=8, compact=True, seed=4))
+    with pytest.raises(InputError, match=r"no speed-up within a loss of 0.5 points"):
+        recommend(cache, [load_registry().make("random")], max_loss=0.5, resamples=20, schedule="quota")

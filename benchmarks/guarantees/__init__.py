@@ -1,0 +1,1 @@
+"""Thresholds with a guarantee: p-values, procedures, and what they certify."""
