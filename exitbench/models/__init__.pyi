@@ -10,6 +10,7 @@ from .network.families import FAMILIES as FAMILIES
 from .network.families import Context as Context
 from .network.multi_exit import MultiExitConfig as MultiExitConfig
 from .network.multi_exit import MultiExitModel as MultiExitModel
+from .own_network.contract import Network as Network
 
 __all__ = [
     "FAMILIES",
@@ -20,6 +21,7 @@ __all__ = [
     "Examples",
     "MultiExitConfig",
     "MultiExitModel",
+    "Network",
     "TokenBatch",
     "Tokens",
     "load_examples",

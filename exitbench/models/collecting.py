@@ -19,6 +19,7 @@ from torch import Tensor
 
 from exitbench.cache import CacheWriter, Model, Task, head_algebra
 from exitbench.cache.format.arrays import FEATURE_DTYPES
+from exitbench.cache.format.manifest import SPLIT_ROLES, SplitRole
 from exitbench.errors import InputError, did_you_mean
 from exitbench.models.data.batches import Tokens, length_batches
 from exitbench.models.devices import autocast_dtype, library_versions, processes
@@ -52,18 +53,20 @@ def collect(
     device: str = "auto",
     precision: str = "auto",
     name: str | None = None,
+    role: SplitRole = "test",
     provenance: dict[str, Any] | None = None,
 ) -> None:
     """Run ``tokens`` through ``model`` and write the cache ``out``; a stopped collection goes on where it was.
 
-    ``features="none"`` makes a compact cache: logits and offset norms, enough for all eight signals.
+    ``features="none"`` makes a compact cache: logits and offset norms, enough for all eight signals. Texts without
+    labels make a cache that is judged by agreement with the last layer.
     Under ``accelerate launch`` every process takes its own shards.
     """
     if features not in get_args(Features):
         near = did_you_mean(features, get_args(Features))
         raise InputError(f"expected --features {', '.join(get_args(Features))}, found {features!r}.{near}")
-    if tokens.labels is None:
-        raise InputError("expected labelled texts to collect from, found none")
+    if role not in SPLIT_ROLES:
+        raise InputError(f"expected --role {', '.join(SPLIT_ROLES)}, found {role!r}.{did_you_mean(role, SPLIT_ROLES)}")
     state = processes(device)
     dtype = autocast_dtype(precision, state.device)
     model.to(state.device).eval()
@@ -95,6 +98,9 @@ def collect(
             feature_dtype=None if features == "none" else features,  # type: ignore[arg-type]
             shard_rows=shard_rows,
             provenance={**metadata, **(provenance or {})},
+            groups=tokens.groups is not None,
+            labelled=tokens.labels is not None,
+            role=role,
             rank=state.process_index,
             ranks=state.num_processes,
             barrier=state.wait_for_everyone,
@@ -103,13 +109,18 @@ def collect(
     ):
         for rows in writer.pending(len(tokens)):
             shard = collect_rows(model, tokens, rows, batch_size, FEATURE_DTYPES.get(features), dtype, bar)
+            labels, ids, groups = (
+                None if numbers is None else numbers[rows.start : rows.stop]
+                for numbers in (tokens.labels, tokens.sample_ids, tokens.groups)
+            )
             writer.add(
-                # A row's number in its split is the sample's name: every network collected from it has the same ids.
-                ids=torch.arange(rows.start, rows.stop),
-                labels=tokens.labels[rows.start : rows.stop],
+                labels=labels,
                 logits=shard.logits,
                 features=shard.features,
                 offset_norm=shard.offset_norm,
+                # A row's number in its split is the sample's name: every network collected from it has the same ids.
+                ids=torch.arange(rows.start, rows.stop) if ids is None else ids,
+                groups=groups,
             )
 
 
@@ -121,8 +132,9 @@ def data_sha256(tokens: Tokens) -> str:
         for row in sequences:
             # Lengths are part of it, or rows could trade tokens at their borders.
             digest.update(np.array([len(row), *row], dtype="<i8").tobytes())
-    if tokens.labels is not None:
-        digest.update(tokens.labels.numpy().astype("<i8").tobytes())
+    for numbers in (tokens.labels, tokens.sample_ids, tokens.groups):
+        if numbers is not None:
+            digest.update(numbers.numpy().astype("<i8").tobytes())
     return digest.hexdigest()
 
 

@@ -179,12 +179,20 @@ def test_wrong_features_are_refused(exits: Path, reviews: Path, tmp_path: Path) 
         collected(exits, reviews, tmp_path / "cache", features="float61")
 
 
-def test_texts_without_labels_are_refused(exits: Path, reviews: Path, tmp_path: Path) -> None:
+def test_texts_without_labels_are_judged_by_the_last_layer(exits: Path, reviews: Path, tmp_path: Path) -> None:
     model = MultiExitModel.from_pretrained(exits)
     tokens = dev_tokens(model, reviews)
     bare = Tokens(tokens.ids, tokens.types, None, tokens.pad_id, 0)
-    with pytest.raises(InputError, match="expected labelled texts"):
-        collect(model, bare, SST2, "dev", tmp_path / "cache")
+    collect(model, bare, SST2, "dev", tmp_path / "cache")
+    manifest = Cache(tmp_path / "cache").manifest
+    assert (manifest.labelled, manifest.target, manifest.rows) == (False, "final", len(tokens))
+
+
+def test_a_wrong_role_is_refused(exits: Path, reviews: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"expected --role test, calibration, train, found 'trian'. Did you mean train"
+    ):
+        collected(exits, reviews, tmp_path / "cache", role="trian")
 
 
 # -- the verb ------------------------------------------------------------------------------------
@@ -195,6 +203,20 @@ def verb(*words: str | Path) -> int:
         main(["collect", *(str(word) for word in words)])
     assert isinstance(ended.value.code, int)
     return ended.value.code
+
+
+def test_the_verb_keeps_ids_groups_and_role_of_ones_own_rows(exits: Path, tmp_path: Path) -> None:
+    rows = ["n,t,y,s", "7,a good film,1,3", "5,bad,0,3", "9,dull but good,0,1"]
+    (tmp_path / "rest.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    words = ["--model", exits, "--data-dir", tmp_path, "--split", "rest", "--text", "t", "--id", "n", "--group", "s"]
+    assert verb(*words, "--label", "y", "--role", "calibration", "--out", tmp_path / "cache") == 0
+    cache = Cache(tmp_path / "cache")
+    assert (cache.ids.tolist(), cache.labels.tolist()) == ([7, 5, 9], [1, 0, 0])
+    assert cache.groups is not None
+    assert cache.groups.tolist() == [3, 3, 1]
+    assert cache.manifest.split_role == "calibration"
+    assert verb(*words, "--out", tmp_path / "unlabelled") == 0
+    assert not Cache(tmp_path / "unlabelled").manifest.labelled
 
 
 def test_the_verb_collects_and_says_so(

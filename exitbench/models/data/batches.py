@@ -63,6 +63,10 @@ class Tokens:
     cut: int
     """How many texts were longer than the limit and lost their end."""
 
+    sample_ids: Tensor | None = None
+    groups: Tensor | None = None
+    """Numbers of the samples, and which belong together, [samples], where the data has them."""
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -115,8 +119,11 @@ def tokenize(examples: Examples, tokenizer: Any, max_length: int) -> Tokens:
         ids.extend(encoded["input_ids"])
         if types is not None:
             types.extend(encoded["token_type_ids"])
-    labels = None if examples.labels is None else torch.tensor(examples.labels, dtype=torch.int64)
-    return Tokens(ids, types, labels, int(tokenizer.pad_token_id), cut)
+    labels, sample_ids, groups = (
+        None if numbers is None else torch.tensor(numbers, dtype=torch.int64)
+        for numbers in (examples.labels, examples.ids, examples.groups)
+    )
+    return Tokens(ids, types, labels, int(tokenizer.pad_token_id), cut, sample_ids, groups)
 
 
 def training_batches(

@@ -21,12 +21,17 @@ HUB_DATASET = "nyu-mll/glue"
 
 @dataclass(frozen=True)
 class Examples:
-    """Texts of one split, with pairs where the task compares two; labels count classes from 0."""
+    """Texts of one split, with pairs where the task compares two; labels count classes from 0.
+
+    ``ids`` are numbers of the samples, ``groups`` say which rows belong together; both where a column has them.
+    """
 
     texts: Sequence[str]
     pairs: Sequence[str] | None
     labels: Sequence[int] | None
     classes: tuple[str, ...]
+    ids: Sequence[int] | None = None
+    groups: Sequence[int] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -41,16 +46,25 @@ class Examples:
             None if self.pairs is None else [self.pairs[row] for row in drawn],
             None if self.labels is None else [self.labels[row] for row in drawn],
             self.classes,
+            None if self.ids is None else [self.ids[row] for row in drawn],
+            None if self.groups is None else [self.groups[row] for row in drawn],
         )
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of somebody's own CSV or JSON lines."""
+    """The names of the columns of somebody's own CSV or JSON lines; without ``label`` the texts have none."""
 
     text: str
     text_pair: str | None
-    label: str
+    label: str | None
+    id: str | None = None
+    group: str | None = None
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns that every row must have."""
+        return [name for name in (self.text, self.text_pair, self.label, self.id, self.group) if name]
 
 
 def own_columns(text: str | None, text_pair: str | None, label: str | None) -> Columns | None:
@@ -60,6 +74,17 @@ def own_columns(text: str | None, text_pair: str | None, label: str | None) -> C
     if text is None or label is None:
         raise InputError(f"expected both --text and --label for your own data, found --text {text} --label {label}")
     return Columns(text, text_pair, label)
+
+
+def collected_columns(
+    text: str | None, text_pair: str | None, label: str | None, sample_id: str | None, group: str | None
+) -> Columns | None:
+    """The columns of data to collect from: without a label where nobody knows it, with ids and groups if named."""
+    if text is None:
+        if named := [name for name in (text_pair, label, sample_id, group) if name is not None]:
+            raise InputError(f"expected --text too, for the column {named[0]!r} of your own data, found none")
+        return None
+    return Columns(text, text_pair, label, sample_id, group)
 
 
 def load_examples(
@@ -156,25 +181,46 @@ def _checked(
     pairs: list[str] = []
     labels: list[str] = []
     lines: list[int] = []
-    needed = [columns.text, *([columns.text_pair] if columns.text_pair else []), columns.label]
+    numbers: dict[str, list[int]] = {name: [] for name in (columns.id, columns.group) if name}
     for line, record in records:
-        for column in needed:
+        for column in columns.needed:
             if column not in record:
                 near = did_you_mean(column, record)
                 raise InputError(f"expected a column {column!r} in {source}, found {', '.join(record)}.{near}")
             if not record[column].strip():
-                kind = "label" if column == columns.label else "text"
+                kind = "label" if column == columns.label else "number" if column in numbers else "text"
                 raise InputError(f"expected a {kind} in column {column!r} of {source} line {line}, found nothing")
         texts.append(record[columns.text].strip())
         if columns.text_pair:
             pairs.append(record[columns.text_pair].strip())
-        labels.append(record[columns.label].strip())
+        if columns.label:
+            labels.append(record[columns.label].strip())
+        for column, values in numbers.items():
+            values.append(_whole_number(record[column], column, source, line))
         lines.append(line)
     if not texts:
         raise InputError(f"expected at least one row in {source}, found none")
+    if columns.label is None and classes is None:
+        raise InputError(f"expected the classes of unlabelled texts in {source}, found neither labels nor classes")
     order = classes if classes is not None else _classes_of(labels, source)
-    numbers = [_class_number(label, order, source, line) for label, line in zip(labels, lines, strict=True)]
-    return Examples(texts, pairs if columns.text_pair else None, numbers, order)
+    class_numbers = [_class_number(label, order, source, line) for label, line in zip(labels, lines, strict=False)]
+    return Examples(
+        texts,
+        pairs if columns.text_pair else None,
+        class_numbers if columns.label else None,
+        order,
+        numbers.get(columns.id or ""),
+        numbers.get(columns.group or ""),
+    )
+
+
+def _whole_number(text: str, column: str, source: str, line: int) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(
+            f"expected a whole number in column {column!r} of {source} line {line}, found {text.strip()[:40]!r}"
+        ) from None
 
 
 def _classes_of(labels: Sequence[str], source: str) -> tuple[str, ...]:

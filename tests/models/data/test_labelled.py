@@ -9,7 +9,7 @@ import pytest
 from exitbench.cache import TASKS
 from exitbench.errors import InputError
 from exitbench.models.data.glue import FORMATS, task_card
-from exitbench.models.data.labelled import Columns, Examples, load_examples, own_columns
+from exitbench.models.data.labelled import Columns, Examples, collected_columns, load_examples, own_columns
 
 GLUE = {
     "sst2": ("SST-2/dev.tsv", "sentence\tlabel\na fine film \t1\ndull\t0\n", ["a fine film", "dull"], None, [1, 0]),
@@ -195,3 +195,23 @@ def test_the_metric_is_glues_where_the_classes_are() -> None:
     assert task_card("mrpc", TASKS["mrpc"].classes).metric == "f1"
     assert task_card("mrpc", ("no", "yes")).metric == "accuracy"
     assert task_card("intents", ("a", "b")).name == "intents"
+
+
+def test_columns_to_collect_from_need_a_text_but_no_label() -> None:
+    assert collected_columns(None, None, None, None, None) is None
+    assert collected_columns("t", None, None, "n", "s") == Columns("t", None, None, "n", "s")
+    with pytest.raises(InputError, match="expected --text too, for the column 'n' of your own data"):
+        collected_columns(None, None, None, "n", None)
+
+
+def test_numbers_of_samples_are_whole_numbers(tmp_path: Path) -> None:
+    columns = Columns("t", None, None, "n", None)
+    (tmp_path / "rest.csv").write_text("n,t\n4,good\nx,bad\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a whole number in column 'n' of .*rest.csv line 3, found 'x'"):
+        load_examples("mine", "rest", tmp_path, columns, ("no", "yes"))
+    (tmp_path / "rest.csv").write_text("n,t\n4,good\n-2,bad\n", encoding="utf-8")
+    examples = load_examples("mine", "rest", tmp_path, columns, ("no", "yes"))
+    assert (examples.ids, examples.groups, examples.labels) == ([4, -2], None, None)
+    assert examples.sample(1, seed=0).ids in ([4], [-2])
+    with pytest.raises(InputError, match="expected the classes of unlabelled texts"):
+        load_examples("mine", "rest", tmp_path, columns)

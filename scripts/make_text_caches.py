@@ -1,0 +1,222 @@
+"""Makes the caches of MiniLM on intents, on SST-2 split by sentence, and of several seeds: trains, collects, checks.
+
+    python scripts/make_text_caches.py --data DATA --minilm-l6 DIR --work WORK [--train-only] [NAME ...]
+
+``DATA`` is what ``make_splits.py`` made, ``DIR`` the pretrained encoder; ``WORK`` takes the trained models. What is
+finished there is kept, so an interrupted run goes on where it was; a cache that is in ``fixtures/caches`` is not made
+again. Commands run inside ``WORK`` with relative names, so that no path of a machine ends in a manifest.
+``--choose`` trains the candidate recipes on a few training rows and prints which is best on others.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+CACHES = Path(__file__).resolve().parents[1] / "fixtures" / "caches"
+
+ENCODER = "minilm-l6"
+ROWS_SEEN = 9_000
+"""How many training rows every network sees: a random part, or several passes over fewer rows."""
+
+CANDIDATES = {"lower": ("1e-4", "1e-3"), "higher": ("2e-4", "2e-3")}
+"""Learning rates of encoder and heads among which the recipe was chosen."""
+
+CHOSEN = "higher"
+CHOOSING_TASKS, CHOOSING_ROWS = ("sst2", "banking77"), 2_000
+
+
+@dataclass(frozen=True)
+class Task:
+    """Where a task's rows are: ``rows`` to train on; GLUE's own files, or CSV with columns of our own."""
+
+    name: str
+    rows: int
+    glue: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        """The options that name the columns."""
+        return [] if self.glue else ["--text", "text", "--label", "label"]
+
+    @property
+    def epochs(self) -> int:
+        return max(1, round(ROWS_SEEN / self.rows))
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        Task("clinc150", 15_000),
+        Task("banking77", 8_999),
+        Task("sst2", 35_800),
+        Task("rte", 2_190, glue=True),
+        Task("mrpc", 3_268, glue=True),
+        Task("qnli", 7_999, glue=True),
+        Task("mnli", 7_999, glue=True),
+        Task("qqp", 7_999, glue=True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split to collect from a task's networks: a file of its folder, and the end of the cache's name."""
+
+    file: str
+    suffix: str
+    role: str = "test"
+    grouped: bool = False
+    labelled: bool = True
+    features: str = "none"
+    seeds: tuple[int, ...] | None = None
+
+
+SPLITS = {
+    "clinc150": (
+        Split("dev", "dev"),
+        Split("calibration", "calibration", "calibration"),
+        Split("oos", "oos", labelled=False),
+    ),
+    "sst2": (
+        Split("dev", "dev"),
+        Split("calibration", "calibration", "calibration", grouped=True),
+        Split("phrases", "phrases-dev", grouped=True),
+        Split("phrases-calibration", "phrases-calibration", "calibration", grouped=True),
+    ),
+}
+USUAL = (Split("dev", "dev"), Split("calibration", "calibration", "calibration"))
+
+
+@dataclass(frozen=True)
+class Network:
+    """MiniLM trained on a task with a seed."""
+
+    task: Task
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{ENCODER}-{self.task.name}-s{self.seed}"
+
+    @property
+    def train_words(self) -> list[str]:
+        """The training, as words after ``exitbench``."""
+        words = common(self.task, f"data/{self.task.name}", f"models/{self.name}", CHOSEN, self.seed)
+        words += ["--epochs", str(self.task.epochs), "--max-train-rows", str(ROWS_SEEN), "--max-dev-rows", "200"]
+        return ["train", *words]
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return SPLITS.get(self.task.name, USUAL)
+
+    def collect_words(self, split: Split) -> list[str]:
+        """The collection of a split, as words after ``exitbench``."""
+        name = f"{self.name}-{split.suffix}"
+        words = ["collect", "--model", f"models/{self.name}", "--task", self.task.name, "--split", split.file]
+        words += ["--data-dir", f"data/{self.task.name}", "--out", f"caches/{name}", "--name", ENCODER]
+        words += ["--features", split.features, "--role", split.role]
+        if not self.task.glue:
+            words += ["--text", "text", "--id", "id"]
+            words += ["--label", "label"] if split.labelled else []
+            words += ["--group", "group"] if split.grouped else []
+        return words
+
+
+NETWORKS = [
+    Network(TASKS["clinc150"], 0),
+    Network(TASKS["banking77"], 0),
+    *(Network(TASKS["sst2"], seed) for seed in range(5)),
+    *(Network(TASKS[task], seed) for seed in range(5) for task in ("banking77", "rte", "mrpc", "qnli", "mnli", "qqp")
+      if (task, seed) != ("banking77", 0)),
+]  # fmt: skip
+
+
+def common(task: Task, data: str, model: str, recipe: str, seed: int) -> list[str]:
+    """What every training shares."""
+    rate, head_rate = CANDIDATES[recipe]
+    words = ["--model", ENCODER, "--task", task.name, "--data-dir", data, *task.words, "--out", model]
+    words += ["--pooling", "mean", "--pooler", "per-layer", "--freeze-embeddings", "--batch-size", "32"]
+    return [*words, "--learning-rate", rate, "--head-learning-rate", head_rate, "--seed", str(seed)]
+
+
+def run(work: Path, *words: str) -> None:
+    """Run an exitbench command inside the work folder."""
+    sys.stderr.write(f"exitbench {' '.join(words)}\n")
+    subprocess.run([sys.executable, "-m", "exitbench", *words], cwd=work, check=True)
+
+
+def choose(work: Path) -> None:
+    """Train every candidate on a few rows and print the mean over tasks of its last layer's score on other rows."""
+    means = {}
+    for recipe, rates in CANDIDATES.items():
+        scores = []
+        for name in CHOOSING_TASKS:
+            model = f"models/choosing-{recipe}-{name}"
+            if not (work / model).exists():
+                words = common(TASKS[name], f"data/choosing-{name}", model, recipe, 0)
+                run(work, "train", *words, "--epochs", "1", "--max-train-rows", str(CHOOSING_ROWS), "--resume")
+            history = json.loads((work / model / "training.json").read_text(encoding="utf-8"))["history"]
+            scores.append(history[-1]["scores"][-1])
+        means[recipe] = sum(scores) / len(scores)
+        listed = ", ".join(f"{task} {score:.1f}" for task, score in zip(CHOOSING_TASKS, scores, strict=True))
+        sys.stdout.write(f"{recipe} (learning rates {rates[0]} and {rates[1]}): {listed}\n")
+    best = max(means, key=lambda recipe: means[recipe])
+    if best != CHOSEN:
+        raise SystemExit(f"expected {CHOSEN} to be the best recipe, found {best}")
+
+
+def make(network: Network, work: Path, train_only: bool) -> None:
+    """Train a network and collect its splits, each step only if its result is not there yet."""
+    missing = [split for split in network.splits if not (CACHES / f"{network.name}-{split.suffix}").exists()]
+    if not missing:
+        return
+    if not (work / "models" / network.name).exists():
+        run(work, *network.train_words, "--resume")
+    for split in () if train_only else missing:
+        name = f"{network.name}-{split.suffix}"
+        if not complete(work / "caches" / name):
+            run(work, *network.collect_words(split))
+        run(work, "verify", f"caches/{name}")
+        shutil.move(work / "caches" / name, CACHES / name)
+
+
+def complete(cache: Path) -> bool:
+    """Whether a cache is there to its end."""
+    manifest = cache / "manifest.json"
+    return manifest.is_file() and bool(json.loads(manifest.read_text(encoding="utf-8"))["complete"])
+
+
+def main() -> None:
+    """Make the caches of the networks named on the command line, or of all of them."""
+    names = {network.name: network for network in NETWORKS}
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
+    for option in ("data", ENCODER, "work"):
+        parser.add_argument(f"--{option}", type=Path, required=True)
+    parser.add_argument("--choose", action="store_true", help="compare the candidate recipes")
+    parser.add_argument("--train-only", action="store_true", help="train, collect nothing yet")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(names):
+        parser.error(f"no recipe for {', '.join(sorted(unknown))}")
+    work: Path = arguments.work
+    (work / "models").mkdir(parents=True, exist_ok=True)
+    for name, source in (("data", arguments.data), (ENCODER, arguments.minilm_l6)):
+        link = work / name
+        if not link.exists():
+            link.symlink_to(source.resolve())
+    # Half of the kernel's time in training goes to memory that is given back and asked for again.
+    os.environ |= {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
+    if arguments.choose:
+        choose(work)
+        return
+    for name in arguments.names or names:
+        make(names[name], work, arguments.train_only)
+
+
+if __name__ == "__main__":
+    main()
