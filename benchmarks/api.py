@@ -26,9 +26,9 @@ from exitbench.benchmarks.results.files import check_unique
 from exitbench.benchmarks.results.schema import SCHEMAS, rows_table, table_of
 from exitbench.benchmarks.results.vocabulary import Ties
 from exitbench.benchmarks.run.compare_stage import compare_signals
-from exitbench.benchmarks.run.figure_rows import FIGURE_TABLES
 from exitbench.benchmarks.run.measure_stage import measure_signal
 from exitbench.benchmarks.run.plan import Plan
+from exitbench.benchmarks.run.rows.figure_rows import FIGURE_TABLES
 from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.scoring.calibration_layers import check_inputs
 from exitbench.benchmarks.scoring.score_cache import opened

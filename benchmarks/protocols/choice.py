@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.protocols.part_points import Criterion, PartResult
+from exitbench.benchmarks.protocols.part_result import Criterion, PartResult
 from exitbench.benchmarks.protocols.splits import choice_counts, describe_choice
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up
 from exitbench.benchmarks.statistics.intervals import choose_resampled

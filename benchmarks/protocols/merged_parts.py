@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.measures.exit_rates import RateTally
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.protocols.choice import Choice, Choices
-from exitbench.benchmarks.protocols.part_points import PartResult, ResampledPoint
+from exitbench.benchmarks.protocols.part_result import PartResult, ResampledPoint
 from exitbench.benchmarks.protocols.splits import Part, fold_numbers
 from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, ROUNDING
 from exitbench.benchmarks.replay.tally import Tally, score_influence

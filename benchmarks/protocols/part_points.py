@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.exit_rates import RateTally, rates_at_threshold
 from exitbench.benchmarks.protocols.part_curves import PartCurves, ResampledPart
+from exitbench.benchmarks.protocols.part_result import Criterion, PartRates, PartResult, ResampledPoint
 from exitbench.benchmarks.protocols.splits import Part
 from exitbench.benchmarks.replay.exit_rule import exit_layers
 from exitbench.benchmarks.replay.operating_points import (
@@ -40,63 +40,6 @@ from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.statistics.resampled_points import exactly_at, gather
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
 from exitbench.benchmarks.suites.questions import Questions, band_costs
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ResampledPoint(PointValue):
-    """A value at an operating point on some test samples: ``exits`` [samples], ``resampled`` sums [resamples].
-
-    Where another cache chose, ``exactly`` and ``exactly_resampled`` are the sums at exactly the speed-up that was asked
-    for, on the test samples' own curve: signals that realise different speed-ups are compared there.
-    """
-
-    exits: NDArray[np.int64] | None
-    resampled: Tally
-    exactly: Tally | None = None
-    exactly_resampled: Tally | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Criterion:
-    """What a choice among configurations looks at on the training samples, the larger the better; NaN: not there.
-
-    A number with its resamples [resamples], or along a curve [costs] and [costs, resamples].
-    """
-
-    value: NDArray[np.float64]
-    resampled: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PartRates:
-    """Decisions at the rates' speed-up: ``every`` [layers - 1] with [layers - 1, resamples], ``reached`` likewise."""
-
-    every: RateTally
-    every_resampled: RateTally
-    reached: RateTally
-    reached_resampled: RateTally
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PartResult:
-    """Everything about one configuration in one part.
-
-    ``criteria`` are those of the operating points with something to choose: the training score near a speed-up (none
-    where the signal never gets near it), the training speed-up within a loss. The band has sums [costs] and
-    [costs, resamples] and says which costs the signal ``reaches``; ``certainty`` is [layers - 1, test samples];
-    ``final`` is the last layer on the test samples.
-    """
-
-    criteria: dict[OperatingPoint, Criterion]
-    band_criteria: Criterion
-    points: dict[OperatingPoint, ResampledPoint]
-    rates: PartRates
-    band: Tally
-    band_resampled: Tally
-    reaches: NDArray[np.bool_]
-    certainty: NDArray[np.float64]
-    final: Tally
-    final_resampled: Tally
 
 
 def evaluate_part(

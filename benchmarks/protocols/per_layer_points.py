@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_curves import PartCurves
-from exitbench.benchmarks.protocols.part_points import ResampledPoint
+from exitbench.benchmarks.protocols.part_result import ResampledPoint
 from exitbench.benchmarks.protocols.splits import Part
 from exitbench.benchmarks.replay.exit_quotas import quota_exits, thresholds_of_exits
 from exitbench.benchmarks.replay.exit_rule import per_layer_exits

@@ -10,7 +10,7 @@ reader could doubt:
     Only the rows of a suite's entry as a whole take part in best, pairs and averages.
     Where a suite asks for per-layer thresholds, an entry has rows at the speed-ups with ``thresholds=shared``,
     ``thresholds=quota`` and ``thresholds=greedy`` behind its parameters, all measured alike; see
-    :mod:`exitbench.benchmarks.run.per_layer_rows`. They take no part in best.
+    :mod:`exitbench.benchmarks.run.rows.per_layer_rows`. They take no part in best.
     Bounds appear as signals ``oracle``, ``final`` and ``fixed`` (one row per ``layer``), repeated for
     each protocol so that every table has them; ``fixed`` without a layer is a fixed layer at exactly a speed-up of the
     suite, randomised between two layers unless one has it. The bound ``random`` has empty ``parameters`` and is the

@@ -17,15 +17,10 @@ from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference
 from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, DETECTABLE, HIGHER_IS_BETTER, NORMAL_QUANTILE
-from exitbench.benchmarks.run.compared_columns import (
-    is_flattered,
-    marked_row,
-    pair_rows,
-    smallest_difference_rows,
-    without_flattered,
-)
+from exitbench.benchmarks.run.compared_columns import marked_row, pair_rows, smallest_difference_rows, without_flattered
+from exitbench.benchmarks.run.contestants import is_flattered
 from exitbench.benchmarks.run.measurements import Question, question_of
-from exitbench.benchmarks.run.per_layer_rows import mean_pairs
+from exitbench.benchmarks.run.rows.per_layer_rows import mean_pairs
 from exitbench.benchmarks.statistics.delong import normal_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
 

@@ -23,12 +23,14 @@ from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
-from exitbench.benchmarks.run.compared_columns import Contestant, compare, smallest_difference_rows
-from exitbench.benchmarks.run.figure_rows import fixed_layer_rows, random_exit_rows
-from exitbench.benchmarks.run.measure_stage import cache_weights, protocol_parts
-from exitbench.benchmarks.run.measured_rows import Measured, over_deals, tally_rows, with_intervals
+from exitbench.benchmarks.run.compared_columns import compare, smallest_difference_rows
+from exitbench.benchmarks.run.contestants import Contestant
+from exitbench.benchmarks.run.evaluated_configurations import cache_weights, protocol_parts
 from exitbench.benchmarks.run.measurements import ComparedEntry, Measurements, question_of
-from exitbench.benchmarks.run.per_layer_rows import adjusted_pairs
+from exitbench.benchmarks.run.rows.figure_rows import fixed_layer_rows, random_exit_rows
+from exitbench.benchmarks.run.rows.measured import Measured, over_deals, with_intervals
+from exitbench.benchmarks.run.rows.measured_rows import tally_rows
+from exitbench.benchmarks.run.rows.per_layer_rows import adjusted_pairs
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
 from exitbench.benchmarks.suites.questions import Questions

@@ -11,16 +11,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from exitbench.benchmarks.measures.calibration import CALIBRATION, calibration_errors
-from exitbench.benchmarks.measures.equal_share import EqualShareErrors, all_layers
-from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference, joined
@@ -31,12 +26,10 @@ from exitbench.benchmarks.results.vocabulary import (
     EQUAL_SHARE,
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
-    Ties,
 )
-from exitbench.benchmarks.run.measured_rows import Measured
-from exitbench.benchmarks.run.measurements import ComparedEntry, Question, question_of
+from exitbench.benchmarks.run.contestants import INFLUENCES, Contestant
+from exitbench.benchmarks.run.measurements import Question, question_of
 from exitbench.benchmarks.scoring.groups import summed_by_group
-from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.deals import paired_deal_error
 from exitbench.benchmarks.statistics.delong import influence_differences
 from exitbench.benchmarks.statistics.intervals import differences
@@ -45,84 +38,6 @@ from exitbench.benchmarks.statistics.power import POWER, claimable
 
 FLATTERED = "its parameters were chosen on the scored samples, which flatters it: no mark and no test"
 """Why an entry of a grid takes no part in a contest under the protocol ``in-sample``."""
-
-INFLUENCES = ("dis", "aurc", "excess_aurc", *CALIBRATION)
-"""Measures of one layer, whose errors come from influence values."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Contestant:
-    """One entry under one protocol with what its paired tests need."""
-
-    signal: str
-    parameters: str
-    resampled: Mapping[Question, NDArray[np.float64]]
-    ranking: Ranking
-    ties: Ties
-    deals: Mapping[Question, NDArray[np.float64]]
-    flattered: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        entry: ComparedEntry,
-        area: Measured,
-        right: NDArray[np.bool_],
-        folds: NDArray[np.int64] | None,
-        ties: Ties,
-        groups: NDArray[np.int64] | None = None,
-    ) -> Contestant:
-        """From an entry and its area; ``right`` [layers - 1, samples], ``folds`` and ``groups`` [samples] as its
-        ranking has them."""
-        resampled = dict(entry.resampled)
-        deals = dict(entry.deals)
-        if area.resampled is not None:
-            resampled[question_of(area.row)] = area.resampled
-        if area.deals is not None:
-            deals[question_of(area.row)] = area.deals
-        return cls(
-            signal=entry.signal,
-            parameters=entry.parameters,
-            resampled=resampled,
-            ranking=Ranking(entry.certainty, right, folds, groups),
-            ties=ties,
-            deals=deals,
-            flattered=is_flattered(entry.protocol, chose=entry.chose),
-        )
-
-    @property
-    def name(self) -> tuple[str, str]:
-        return self.signal, self.parameters
-
-    def influence(self, layer: int, measure: str) -> NDArray[np.float64]:
-        """What each sample adds to the error of a measure of one layer, [samples]; each group, where there are some."""
-        if layer not in self._influence:
-            ranking = self.ranking.some_layers(slice(layer - 1, layer))
-            area, excess = risk_influence(ranking, 1)
-            by_sample = {"dis": ranking.influence(1, self.ties), "aurc": area, "excess_aurc": excess}
-            self._influence[layer] = {
-                name: summed_by_group(values, ranking.groups) for name, values in by_sample.items()
-            }
-        if measure in CALIBRATION and measure not in self._influence[layer]:
-            errors = calibration_errors(self.ranking.certainty[layer - 1], self.ranking.right[layer - 1])
-            self._influence[layer] |= {
-                name: summed_by_group(influence, self.ranking.groups) for name, (_, influence) in errors.items()
-            }
-        return self._influence[layer][measure]
-
-    @cached_property
-    def equal_share(self) -> EqualShareErrors:
-        """Errors at equal exit shares, over all layers."""
-        return all_layers(self.ranking)
-
-    @cached_property
-    def _influence(self) -> dict[int, dict[str, NDArray[np.float64]]]:
-        return {}
-
-
-def is_flattered(protocol: str, *, chose: bool) -> bool:
-    """Whether the samples that are scored have chosen an entry's parameters."""
-    return chose and protocol == "in-sample"
 
 
 def is_compared(question: Question) -> bool:

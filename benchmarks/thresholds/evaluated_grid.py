@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.results.operating_point import OperatingPoint
-from exitbench.benchmarks.run.measure_stage import evaluate_configurations, merged_parts, suite_entries
+from exitbench.benchmarks.run.evaluated_configurations import evaluate_configurations, merged_parts
+from exitbench.benchmarks.run.measure_stage import suite_entries
 from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.scoring.calibration_layers import check_inputs
 from exitbench.benchmarks.scoring.score_cache import fitted

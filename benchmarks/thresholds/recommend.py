@@ -13,15 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.protocols.part_points import ResampledPoint
+from exitbench.benchmarks.protocols.part_result import ResampledPoint
 from exitbench.benchmarks.replay.bounds import final_layer
 from exitbench.benchmarks.replay.operating_points import ROUNDING
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up, within_loss
 from exitbench.benchmarks.results.status import Estimate
 from exitbench.benchmarks.results.vocabulary import Schedule
-from exitbench.benchmarks.run.measure_stage import (
-    cache_weights,
-)
+from exitbench.benchmarks.run.evaluated_configurations import cache_weights
 from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, stretched
 from exitbench.benchmarks.statistics.intervals import interval
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import exitbench.benchmarks.replay.exit_events
-import exitbench.benchmarks.run.measured_rows
+import exitbench.benchmarks.run.rows.ranking_rows
 import exitbench.benchmarks.scoring.score_cache
 from exitbench.benchmarks.baselines.check_suite import check_suite, remove_abandoned
 from exitbench.benchmarks.measures.ranking import Ranking
@@ -125,7 +125,7 @@ def another_tie_rule(patch: pytest.MonkeyPatch) -> None:
         assert ties == "half"
         return dis_estimate(ranking, layer, "strict")
 
-    patch.setattr(exitbench.benchmarks.run.measured_rows, "dis_estimate", strict)
+    patch.setattr(exitbench.benchmarks.run.rows.ranking_rows, "dis_estimate", strict)
 
 
 def swapped_layers(patch: pytest.MonkeyPatch) -> None:

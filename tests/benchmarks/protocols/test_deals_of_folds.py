@@ -9,7 +9,8 @@ from scipy.stats import rankdata
 from exitbench.benchmarks.protocols.splits import DEAL_SEED, parts_of
 from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up, at_threshold
 from exitbench.benchmarks.run.compare_stage import compare_signals
-from exitbench.benchmarks.run.measure_stage import evaluate_configurations, measure_signal, merged_parts
+from exitbench.benchmarks.run.evaluated_configurations import evaluate_configurations, merged_parts
+from exitbench.benchmarks.run.measure_stage import measure_signal
 from exitbench.benchmarks.run.measurements import SavedMeasurements, question_of, save_measurements
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.benchmarks.suites.questions import Questions

@@ -7,10 +7,11 @@ import pytest
 
 from exitbench.benchmarks.protocols.choice import Choices, choose
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
-from exitbench.benchmarks.protocols.part_points import Criterion, threshold_of
+from exitbench.benchmarks.protocols.part_points import threshold_of
+from exitbench.benchmarks.protocols.part_result import Criterion
 from exitbench.benchmarks.protocols.splits import describe_choice, fold_numbers, parts_of
 from exitbench.benchmarks.results.operating_point import at_speed_up, at_threshold, within_loss
-from exitbench.benchmarks.run.measure_stage import evaluate_configurations
+from exitbench.benchmarks.run.evaluated_configurations import evaluate_configurations
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.errors import InputError

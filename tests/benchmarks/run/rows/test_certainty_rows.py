@@ -6,7 +6,7 @@ import pytest
 from exitbench.benchmarks.measures.equal_share import all_layers, equal_share_errors
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.schema import Row
-from exitbench.benchmarks.run.certainty_rows import calibration_rows, equal_share_rows
+from exitbench.benchmarks.run.rows.certainty_rows import calibration_rows, equal_share_rows
 
 BLANK = Row("c", "m", "t", "dev", "in-sample", "s", "", measure="", reason="chosen")
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from exitbench.benchmarks.results.operating_point import at_speed_up
-from exitbench.benchmarks.run.figure_rows import exit_histogram_rows, risk_coverage_rows
+from exitbench.benchmarks.run.rows.figure_rows import exit_histogram_rows, risk_coverage_rows
 from exitbench.benchmarks.scoring.score_store import Samples
 
 COLUMNS = {

@@ -14,14 +14,15 @@ import numpy as np
 
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_curves import PartCurves
-from exitbench.benchmarks.protocols.part_points import ResampledPoint
+from exitbench.benchmarks.protocols.part_result import ResampledPoint
 from exitbench.benchmarks.protocols.per_layer_points import per_layer_points
 from exitbench.benchmarks.replay.tally import score_influence
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference, joined
 from exitbench.benchmarks.results.vocabulary import PER_LAYER, SCHEDULES, Schedule
-from exitbench.benchmarks.run.measured_rows import tally_rows, with_intervals
+from exitbench.benchmarks.run.rows.measured import with_intervals
+from exitbench.benchmarks.run.rows.measured_rows import tally_rows
 from exitbench.benchmarks.scoring.groups import standard_error
 from exitbench.benchmarks.statistics.delong import NAN, normal_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import holm

@@ -10,9 +10,10 @@ from exitbench.benchmarks.replay.exit_quotas import quota_exits, thresholds_of_e
 from exitbench.benchmarks.replay.greedy_thresholds import greedy_exits
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.run.compare_stage import compare_signals
-from exitbench.benchmarks.run.measure_stage import measure_signal, protocol_parts
+from exitbench.benchmarks.run.evaluated_configurations import protocol_parts
+from exitbench.benchmarks.run.measure_stage import measure_signal
 from exitbench.benchmarks.run.measurements import SavedMeasurements, save_measurements
-from exitbench.benchmarks.run.per_layer_rows import FLATTERED, adjusted_pairs, mean_pairs
+from exitbench.benchmarks.run.rows.per_layer_rows import FLATTERED, adjusted_pairs, mean_pairs
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.multiple_comparisons import holm

@@ -1,0 +1,1 @@
+"""The rows of the result files, by what they tell: rankings, operating points, exit rates, certainties, figures."""
