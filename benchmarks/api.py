@@ -54,7 +54,7 @@ class Evaluation:
     risk_coverage: pd.DataFrame
 
 
-def configurations_of(signals: Sequence[Signal], directories: Sequence[Path | str] = ()) -> Plan:
+def plan_of(signals: Sequence[Signal], directories: Sequence[Path | str] = ()) -> Plan:
     """The configurations of each entry, texts made by the registry."""
     if isinstance(signals, str):
         raise InputError(f"expected a list of signals, found the text {signals!r}; write [{signals!r}]")
@@ -125,7 +125,7 @@ def evaluate(
         deals=deals,
         target=target,
     )
-    plan = configurations_of(signals, signals_dirs)
+    plan = plan_of(signals, signals_dirs)
     check_thresholds_exist(questions.thresholds, plan.configurations)
     source, chosen_on = opened(cache), None if calibration is None else opened(calibration)
     for signal in plan.configurations:

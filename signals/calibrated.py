@@ -130,10 +130,10 @@ class Calibrated(LearnedSignal):
         fitted = self.maps[layer.index - 1]
         if fitted is None or layer.index in self.inner.unscored_layers:
             return layer.no_score(), state
-        return mapped(signed(self.inner, score), fitted), state
+        return mapped(certainty_of(self.inner, score), fitted), state
 
 
-def signed(signal: ExitSignal, score: Tensor) -> Tensor:
+def certainty_of(signal: ExitSignal, score: Tensor) -> Tensor:
     """The score as a certainty: the larger, the sooner a sample exits."""
     return (score if ">" in signal.exits_when else -score).clamp(-LARGEST, LARGEST)
 
@@ -144,7 +144,7 @@ def stepped(signal: ExitSignal, layers: Sequence[Layer]) -> list[Tensor]:
     state: State = None
     for layer in layers[:-1]:
         score, state = signal.step(layer.only(signal.inputs), state)
-        certainties.append(signed(signal, validated_score(signal, layer, score)).cpu())
+        certainties.append(certainty_of(signal, validated_score(signal, layer, score)).cpu())
     return certainties
 
 

@@ -76,7 +76,7 @@ class EENet(LearnedSignal):
             estimates = extended(estimates, probability(columns, every_weights[-1]))
         assert estimates is not None
         correctness = estimates.cpu().numpy().T
-        thresholds = quota_thresholds(correctness[:-1], exit_shares(correctness, 1.0 / self.budget))
+        thresholds = quota_thresholds(correctness[:-1], assigned_shares(correctness, 1.0 / self.budget))
         return dataclasses.replace(self, weights=tuple(every_weights[:-1]), thresholds_fitted=thresholds)
 
     def step(self, layer: Layer, state: State) -> tuple[Tensor, State]:
@@ -98,7 +98,7 @@ def extended(estimates: Tensor | None, estimate: Tensor) -> Tensor:
     return estimate[:, None] if estimates is None else torch.cat([estimates, estimate[:, None]], dim=1)
 
 
-def exit_shares(correctness: Array, cost: float) -> Array:
+def assigned_shares(correctness: Array, cost: float) -> Array:
     """The share of samples assigned to each exit, [layers], such that the mean cost (layer / depth) is ``cost``."""
     from scipy.optimize import brentq  # half a second to load, and only a fit needs it
 

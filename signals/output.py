@@ -25,7 +25,7 @@ from exitbench.signals.contract.signal import ExitSignal, Reference
 
 
 @dataclass(frozen=True)
-class Output(ExitSignal):
+class NamedOutput(ExitSignal):
     """An extra output of the network."""
 
     name: ClassVar[str] = "output"

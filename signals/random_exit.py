@@ -22,7 +22,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
-def signed(word: int) -> int:
+def as_signed_64(word: int) -> int:
     """The low 64 bits of ``word`` as the signed integer that a tensor of int64 holds."""
     word &= (1 << 64) - 1
     return word - (1 << 64) if word >> 63 else word
@@ -35,9 +35,9 @@ def shifted(words: Tensor, bits: int) -> Tensor:
 
 def mixed(words: Tensor) -> Tensor:
     """SplitMix64's finaliser on int64 words of any shape."""
-    words = words + signed(GOLDEN)
-    words = (words ^ shifted(words, 30)) * signed(FIRST)
-    words = (words ^ shifted(words, 27)) * signed(SECOND)
+    words = words + as_signed_64(GOLDEN)
+    words = (words ^ shifted(words, 30)) * as_signed_64(FIRST)
+    words = (words ^ shifted(words, 27)) * as_signed_64(SECOND)
     return words ^ shifted(words, 31)
 
 
@@ -61,6 +61,6 @@ class Random(ExitSignal):
 
     def score(self, layer: Layer) -> Tensor:
         # The seed is mixed first: raw seeds would only swap the numbers of neighbouring ids.
-        key = mixed(torch.tensor(signed(self.seed), device=layer.ids.device))
+        key = mixed(torch.tensor(as_signed_64(self.seed), device=layer.ids.device))
         words = mixed(mixed(layer.ids.long() ^ key) ^ layer.index)
         return shifted(words, 11).double() * 2.0**-53

@@ -58,7 +58,7 @@ class Parameters:
 
     part: str
     classes: int
-    parameters: int
+    parameter_table: int
     published: str = ""
 
 
@@ -163,7 +163,7 @@ def extra_heads(shape: Shape, classes: int) -> int:
     return (shape.layers - 1) * (shape.width * classes + classes)
 
 
-def parameters(shape: Shape, classes: Iterable[int]) -> list[Parameters]:
+def parameter_table(shape: Shape, classes: Iterable[int]) -> list[Parameters]:
     """The table of parameters of a BERT of this shape: the plain network, and what exits add.
 
     Heads are counted as published; poolers have rows of their own, shared and per layer.

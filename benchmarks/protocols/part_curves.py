@@ -21,7 +21,7 @@ from exitbench.benchmarks.statistics.resampled_points import (
     gather,
     listed_points_within_losses,
     nearest_listed_points,
-    without,
+    sums_without,
 )
 
 
@@ -109,7 +109,7 @@ class ResampledPart:
     def train_at(self, index: NDArray[np.int64]) -> Tally:
         """The sums of the training samples at one point per resample, in the shape of ``index`` [..., resamples]."""
         sums = gather(self.chosen_on, index)
-        return sums if self.excluded is None else without(sums, gather(self.excluded, index))
+        return sums if self.excluded is None else sums_without(sums, gather(self.excluded, index))
 
     def within(self, measure: Measure, final: NDArray[np.float64], losses: Sequence[float]) -> NDArray[np.int64]:
         """The last point within each loss against the score ``final`` [resamples], on the training samples."""

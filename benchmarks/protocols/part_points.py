@@ -23,12 +23,12 @@ from exitbench.benchmarks.replay.operating_points import (
     MATCH_TOLERANCE,
     ROUNDING,
     PointValue,
-    at_threshold,
     matched,
     nearest_point,
     nearest_points,
     randomised,
-    within_loss,
+    value_at_threshold,
+    value_within_loss,
 )
 from exitbench.benchmarks.replay.tally import Tally, tally_at
 from exitbench.benchmarks.replay.trade_off_curve import Curve
@@ -74,7 +74,7 @@ def evaluate_part(
     for point in losses:
         realised = resampled.train_at(np.maximum(last_within[point], 0)).speed_up
         criteria[point] = Criterion(
-            np.asarray(within_loss(train, point.number, measure).speed_up),
+            np.asarray(value_within_loss(train, point.number, measure).speed_up),
             np.where(last_within[point] < 0, np.nan, realised),
         )
     every, reached = _resampled_rates(curves, part, resampled, nearest_to[at_speed_up(questions.rates_speed_up)])
@@ -108,7 +108,7 @@ def evaluate_part_exactly(
             near = near_scores(train, np.array([point.number]), measure)[0]
         else:
             points[point] = _within_loss(train, test, point.number, measure, no_draws)
-            near = np.asarray(within_loss(train, point.number, measure).speed_up)
+            near = np.asarray(value_within_loss(train, point.number, measure).speed_up)
         criteria[point] = Criterion(near, none)
     along_costs = np.zeros((len(costs), 0))
     return PartResult(
@@ -218,7 +218,7 @@ def _defined(drawn: Tally, points: NDArray[np.int64]) -> Tally:
 
 
 def _within_loss(train: Curve, test: Curve, loss: float, measure: Measure, resampled: Tally) -> ResampledPoint:
-    value = within_loss(train, loss, measure)
+    value = value_within_loss(train, loss, measure)
     if value.status == "undefined":
         return ResampledPoint(
             threshold=value.threshold,
@@ -233,7 +233,7 @@ def _within_loss(train: Curve, test: Curve, loss: float, measure: Measure, resam
 
 def _at_threshold(curves: PartCurves, part: Part, test: Curve, point: OperatingPoint) -> ResampledPoint:
     whole = curves.whole(part.variant, "test")
-    value = at_threshold(whole, threshold_of(point, whole.scores))
+    value = value_at_threshold(whole, threshold_of(point, whole.scores))
     exits = exit_layers(whole.scores, value.threshold)
     resampled = resampled_exits(exits, whole.outcomes, curves.weights.some("test", part.test))
     return _applied(value, test, resampled)

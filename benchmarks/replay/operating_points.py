@@ -58,7 +58,7 @@ def undefined_point(curve: Curve, reason: str) -> PointValue:
     return PointValue(threshold=float("nan"), tally=empty, status="undefined", reason=reason)
 
 
-def at_threshold(curve: Curve, threshold: float) -> PointValue:
+def value_at_threshold(curve: Curve, threshold: float) -> PointValue:
     """The operating point of a user's threshold; refuses one that the signal cannot have."""
     point = int(curve.points_at(threshold))
     return PointValue(threshold=float(threshold), tally=curve.tally[point])
@@ -113,7 +113,7 @@ def randomised(curve: Curve, speed_up: float) -> Tally | None:
     return before.towards(here, share)
 
 
-def within_loss(curve: Curve, loss: float, measure: Measure) -> PointValue:
+def value_within_loss(curve: Curve, loss: float, measure: Measure) -> PointValue:
     """The largest speed-up within a loss (points) against the last layer.
 
     Coming from full depth, the last point before the score first falls more than ``loss`` below the last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exitbench.benchmarks.replay.trade_off_curve import Curve, trade_off_curve
-from exitbench.benchmarks.scoring.configuration import describe, signal_scores
+from exitbench.benchmarks.scoring.configuration import configuration_of, signal_scores
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.cache import Cache, Target
@@ -21,7 +21,7 @@ def replay_signal(
 
     Raises InputError for a signal that could never exit in this network, and as ``score`` does.
     """
-    configuration = describe(signal, cache.layers)
+    configuration = configuration_of(signal, cache.layers)
     if configuration.problem:
         raise InputError(f"signal {signal.text} on {cache.name}: {configuration.problem}")
     scores = signal_scores(configuration, score(cache, signal, fit_on=fit_on, target=target))

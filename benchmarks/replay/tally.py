@@ -167,7 +167,7 @@ def score_influence(exits: NDArray[np.int64], outcomes: Outcomes, measure: Measu
     return np.asarray(100.0 * both / outcomes.samples)
 
 
-def verdict(tally: Tally, measure: Measure) -> Verdict:
+def score_verdict(tally: Tally, measure: Measure) -> Verdict:
     """Whether a task score means anything on these samples."""
     if measure != "accuracy" and tally.actual_positives is not None and not np.any(tally.actual_positives):
         return Verdict("undefined", "no sample of class 1, so F1 has nothing to find")

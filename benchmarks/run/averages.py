@@ -178,7 +178,7 @@ def compare_means(
     flattered: Collection[Name] = (),
 ) -> tuple[dict[tuple[Any, ...], Row], list[dict[str, Any]]]:
     """Marks and pairs of the averages, from the pairs of the single tasks; a flattered entry has none, as there."""
-    errors = {pair_key(pair): float(pair["std_err"]) for pair in pairs}
+    errors = {pair_identity(pair): float(pair["std_err"]) for pair in pairs}
     marked: dict[tuple[Any, ...], Row] = {}
     tests: list[dict[str, Any]] = []
     for question in dict.fromkeys(question_of(row) for row in means):
@@ -216,7 +216,7 @@ def compare_means(
     return marked, tests
 
 
-def pair_key(pair: Mapping[str, Any]) -> tuple[str, Name, Name, Question]:
+def pair_identity(pair: Mapping[str, Any]) -> tuple[str, Name, Name, Question]:
     """Cache, both entries and question of a row of ``pairs.parquet``."""
     question = (operating_point(pair["operating_point"]), pair["layer"], pair["decisions"], pair["measure"])
     first, second = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
-from exitbench.benchmarks.scoring.configuration import describe
+from exitbench.benchmarks.scoring.configuration import configuration_of
 from exitbench.benchmarks.suites.questions import NO_PER_LAYER
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import Manifest
@@ -71,7 +71,7 @@ def run_record(
         for depth in sorted(depths)
         for entry in entries
         for signal in entry
-        if (configuration := describe(signal, depth)).left_out
+        if (configuration := configuration_of(signal, depth)).left_out
     ]
     notes += [
         f"{name}: no per-layer thresholds, {NO_PER_LAYER}"
@@ -91,14 +91,14 @@ def run_record(
         "caches": caches,
         "entries": described,
         "git": git_state(),
-        "versions": versions(),
+        "versions": recorded_versions(),
         "machine": machine,
         "failures": [asdict(failure) for failure in failures],
         "notes": [*notes, *left_out],
     }
 
 
-def versions() -> dict[str, str]:
+def recorded_versions() -> dict[str, str]:
     """The installed versions of what results depend on."""
     installed = {}
     for package in PACKAGES:

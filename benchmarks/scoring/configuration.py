@@ -27,7 +27,7 @@ def settings(signal: ExitSignal) -> list[tuple[object, object]]:
     ]
 
 
-def describe(signal: ExitSignal, depth: int) -> Configuration:
+def configuration_of(signal: ExitSignal, depth: int) -> Configuration:
     """A signal in plain values; one that could never exit in a network of this ``depth`` is left out."""
     allowed = signal.thresholds.values(depth)
     integers = None if allowed is None else (allowed.start, allowed.stop - 1)

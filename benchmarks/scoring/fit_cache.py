@@ -102,7 +102,7 @@ def fit_key(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp], labels: ND
         "shape": [manifest.model.layers, manifest.model.pooler, list(manifest.task.classes)],
         "rows": digest_of(np.ascontiguousarray(rows, dtype=np.int64)),
         "labels": digest_of(np.ascontiguousarray(labels, dtype=np.int64)),
-        "versions": versions(),
+        "versions": fit_versions(),
     }
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
@@ -113,7 +113,7 @@ def digest_of(numbers: NDArray[np.int64]) -> str:
 
 
 @lru_cache(maxsize=1)
-def versions() -> dict[str, str]:
+def fit_versions() -> dict[str, str]:
     """The versions of what a fit is computed with."""
     known = {}
     for name in LIBRARIES:

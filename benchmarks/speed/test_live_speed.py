@@ -13,7 +13,7 @@ import torch
 from exitbench.benchmarks.measures.network_cost import published_overheads
 from exitbench.benchmarks.replay.operating_points import matched
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
-from exitbench.benchmarks.scoring.configuration import describe, signal_scores
+from exitbench.benchmarks.scoring.configuration import configuration_of, signal_scores
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.speed.harness.ratios import Measured, Ratio, duration
 from exitbench.benchmarks.speed.harness.rows import Record, RecordOne, SpeedRow, Topic
@@ -151,6 +151,6 @@ def threshold_for(model: MultiExitModel, signal: ExitSignal, ids: torch.Tensor, 
     features, logits = model.forward_all(batch)
     heads, rows = model_heads(model), torch.arange(len(ids))
     layers = [live_layer(signal, model, heads, m, rows, logits[m - 1], features[m - 1]) for m in range(1, model.depth)]
-    scores = signal_scores(describe(signal, model.depth), score_layers(signal, layers).numpy())
+    scores = signal_scores(configuration_of(signal, model.depth), score_layers(signal, layers).numpy())
     predictions = logits.argmax(dim=2).numpy()
     return matched(trade_off_curve(scores, Outcomes.of(predictions, predictions[-1])), speed_up).threshold

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
-from exitbench.benchmarks.scoring.configuration import describe, signal_scores
+from exitbench.benchmarks.scoring.configuration import configuration_of, signal_scores
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.benchmarks.speed.harness.caches import ROWS
@@ -79,7 +79,7 @@ def test_the_curve_from_the_cache_against_running_the_network(
                 classifier.answer(batch)
 
     def from_cache() -> None:
-        scores = signal_scores(describe(signal, cache.layers), score(cache, signal))
+        scores = signal_scores(configuration_of(signal, cache.layers), score(cache, signal))
         trade_off_curve(scores, Outcomes.of(cache.predictions(), cache.labels))
 
     def compare() -> Measured:

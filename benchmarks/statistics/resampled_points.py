@@ -20,7 +20,7 @@ SEARCHED = 64
 """Points looked at together for the first one whose score has fallen."""
 
 
-def without(whole: Tally, part: Tally) -> Tally:
+def sums_without(whole: Tally, part: Tally) -> Tally:
     """The samples of ``whole`` that are not in ``part``."""
     rest: dict[str, Any] = {}
     for field in dataclasses.fields(Tally):
@@ -130,7 +130,7 @@ def listed_points_within_losses(
             score = tally.correct[here] if less is None else tally.correct[here] - less.correct[here]
         else:
             sums = some_points(tally, here)
-            score = (sums if less is None else without(sums, some_points(less, here))).score(measure)
+            score = (sums if less is None else sums_without(sums, some_points(less, here))).score(measure)
         lowest = score.min(axis=0)
         for first_below, floor in zip(first, floors, strict=True):
             falling = np.flatnonzero((lowest < floor) & (first_below == points))

@@ -57,7 +57,7 @@ SHORT_FRACTION = re.compile(r"[-+]?[0-9]{0,9}[./]?[0-9]{1,9}", re.ASCII)
 """What may be a fraction: Python reads exponents too, and takes minutes and gigabytes for "1e-999999999"."""
 
 
-def number(value: Any) -> float:
+def as_float(value: Any) -> float:
     """A number of any kind as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"expected a number, found {value!r}")
@@ -73,7 +73,7 @@ def threshold(value: Any) -> float | str:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f'expected numbers, "{MEDIAN}", "{ALL}" or "{PER_LAYER}", found {value!r}')
-    return number(value)
+    return as_float(value)
 
 
 def threshold_table(value: Any) -> Any:
@@ -87,7 +87,7 @@ def threshold_table(value: Any) -> Any:
 
 def share(value: Any) -> float:
     """A number, or a text such as "1/3"."""
-    return float(layer(value)) if isinstance(value, str) else number(value)
+    return float(layer(value)) if isinstance(value, str) else as_float(value)
 
 
 def layer(value: Any) -> int | Fraction:
@@ -102,7 +102,7 @@ def layer(value: Any) -> int | Fraction:
     raise ValueError(f'expected numbers such as 2 or fractions such as "1/6", found {value!r}')
 
 
-Number = Annotated[float, PlainValidator(number)]
+Number = Annotated[float, PlainValidator(as_float)]
 Threshold = Annotated[float | str, PlainValidator(threshold)]
 ThresholdTable = Annotated[dict[str, tuple[Threshold, ...]], BeforeValidator(threshold_table)]
 LayerNumber = Annotated[int | Fraction, PlainValidator(layer)]

@@ -100,7 +100,7 @@ def _load(path: Path, name: str) -> NDArray[Any]:
     return array
 
 
-def output_names(arrays: Arrays) -> list[str]:
+def output_array_names(arrays: Arrays) -> list[str]:
     """The names of the extra outputs among some arrays, sorted."""
     return sorted(match[1] for name in arrays if (match := OUTPUT.fullmatch(name)))
 
@@ -145,7 +145,7 @@ def check_arrays(arrays: Arrays, source: Path) -> None:
     widths = [array.shape[-1] for array in by_layer(arrays, "features")]
     for layer, array in enumerate(by_layer(arrays, "weight"), 1):
         shapes[layer_name("weight", layer)] = [classes, widths[layer - 1] if widths else array.shape[-1]]
-    for name in output_names(arrays):
+    for name in output_array_names(arrays):
         array = arrays[f"outputs.{name}"]
         shapes[f"outputs.{name}"] = [layers, rows, *(array.shape[2:3] if array.ndim > 2 else ())]
     for name, shape in shapes.items():

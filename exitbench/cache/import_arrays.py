@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from exitbench.cache.format.manifest import COST_UNITS, SPLIT_ROLES, FeatureDtype, Model, Output, Task
 from exitbench.cache.format.tasks import TASKS
-from exitbench.cache.given_arrays import Arrays, by_layer, check_arrays, doubts, open_arrays, output_names
+from exitbench.cache.given_arrays import Arrays, by_layer, check_arrays, doubts, open_arrays, output_array_names
 from exitbench.cache.writer import CacheWarning, CacheWriter
 from exitbench.errors import InputError, did_you_mean
 
@@ -116,11 +116,11 @@ def _batch(arrays: Arrays, features: list[NDArray[Any]], block: slice) -> dict[s
     batch |= {name: arrays[name][:, block] for name in ("logits", "features", "offset_norm") if name in arrays}
     if features:
         batch["features"] = [array[block] for array in features]
-    return batch | {"outputs": {name: arrays[f"outputs.{name}"][:, block] for name in output_names(arrays)}}
+    return batch | {"outputs": {name: arrays[f"outputs.{name}"][:, block] for name in output_array_names(arrays)}}
 
 
 def _outputs(arrays: Arrays, descriptions: Mapping[str, str]) -> list[Output]:
-    names = output_names(arrays)
+    names = output_array_names(arrays)
     for name in descriptions:
         if name not in names:
             listed = ", ".join(names) or "none"

@@ -100,12 +100,12 @@ def exit_code(words: list[str], *, debug: bool) -> int:
     except Exception as error:
         if debug:
             raise
-        message, code = described(error)
+        message, code = line_and_code(error)
         echo(message, err=True)
     return code if isinstance(code, int) else 0
 
 
-def described(error: Exception) -> tuple[str, int]:
+def line_and_code(error: Exception) -> tuple[str, int]:
     """The one line that is printed for an error, and its exit code."""
     if isinstance(error, typer.TyperException):
         return f"error: {' '.join(error.format_message().split())}", 2

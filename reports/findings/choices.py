@@ -185,7 +185,7 @@ def protocol_changes(run: FinishedRun, first: str, second: str) -> list[Protocol
     return changes
 
 
-def largest(values: Sequence[float]) -> float:
+def furthest_from_zero(values: Sequence[float]) -> float:
     """The value furthest from zero, with its sign; NaN without any."""
     return max(values, key=abs, default=math.nan)
 
@@ -199,13 +199,13 @@ def change_table(run: FinishedRun, changes: Sequence[ProtocolChange], first: str
     """One row per entry: mean and largest change of score and speed-up."""
     rows = []
     for change in changes:
-        moved = [signed(mean(change.scores), 2), signed(largest(change.scores), 2)]
+        moved = [signed(mean(change.scores), 2), signed(furthest_from_zero(change.scores), 2)]
         where = (
-            change.tasks[change.scores.index(largest(change.scores))]
-            if change.scores and largest(change.scores)
+            change.tasks[change.scores.index(furthest_from_zero(change.scores))]
+            if change.scores and furthest_from_zero(change.scores)
             else "–"
         )
-        pace = [signed(mean(change.speed_ups), 3), signed(largest(change.speed_ups), 3)]
+        pace = [signed(mean(change.speed_ups), 3), signed(furthest_from_zero(change.speed_ups), 3)]
         rows.append(
             TableRow(cells=tuple(map(label, (change.name, str(len(change.tasks)), *moved, where, *pace))), kind="other")
         )

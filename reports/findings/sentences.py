@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from exitbench.benchmarks.statistics.power import claimable
-from exitbench.reports.findings.choices import ProtocolChange, Spread, largest, mean, signed
+from exitbench.reports.findings.choices import ProtocolChange, Spread, furthest_from_zero, mean, signed
 from exitbench.reports.findings.duels import Duel, single, tally, tally_text
 from exitbench.reports.findings.paper_order import GroupOrders, Order, rank
 from exitbench.reports.findings.rates import RateDuels
@@ -196,7 +196,7 @@ def change_sentence(changes: Sequence[ProtocolChange], first: str, second: str, 
     return (
         f"Under {second} instead of {first} the score {near} changes by {average} points on average over signals and "
         f"caches, at most by {signed(value, 2)} ({short_name(name)} on {short_name(task)}), and the speed-up by at "
-        f"most {signed(largest(paces), 3)}."
+        f"most {signed(furthest_from_zero(paces), 3)}."
     )
 
 

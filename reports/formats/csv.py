@@ -41,11 +41,11 @@ def second_name(table: Table, position: int, number: int) -> str:
     for row in table.rows:
         numbers = row.cells[position].numbers
         if len(numbers) > number:
-            return described(numbers[number])
+            return measure_name(numbers[number])
     return ""
 
 
-def described(number: Number) -> str:
+def measure_name(number: Number) -> str:
     """The measure of a number, for a column's name."""
     if number.source == "results":
         *_, decisions, measure = number.key

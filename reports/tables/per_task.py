@@ -9,7 +9,7 @@ from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.tables.cells import dis_cell, number_cell, speed_at_loss
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
-from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished, foot_rows
+from exitbench.reports.tables.table_parts import bound_table_rows, entry_rows, finished, foot_rows
 from exitbench.reports.tables.task_scores import score_cell
 
 
@@ -60,7 +60,7 @@ def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
         ]
         return [score_cell(run, cache, protocol, signal, parameters, at_speed_up(primary)), *ranks, *rates, *largest]
 
-    rows = entry_rows(run, cells) + bound_rows(run, ("fixed", "random", "oracle", "final"), cells)
+    rows = entry_rows(run, cells) + bound_table_rows(run, ("fixed", "random", "oracle", "final"), cells)
     rows += foot_rows(run, cells)
     table = Table(
         name=f"task-{slug(cache.name)}",
@@ -116,7 +116,7 @@ def summary_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Tabl
         TableRow((label(entry.text), *cells(entry.signal, entry.parameters)), signal=entry.signal)
         for entry in run.entries
     ]
-    rows += bound_rows(run, ("fixed",), cells)
+    rows += bound_table_rows(run, ("fixed",), cells)
     rows += foot_rows(run, cells)
     return Table(
         name=f"summary-{slug(cache.name)}",

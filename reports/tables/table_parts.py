@@ -56,7 +56,7 @@ def entry_rows(run: FinishedRun, cells: CellOf) -> list[TableRow]:
     ]
 
 
-def bound_rows(run: FinishedRun, bounds: Iterable[str], cells: CellOf) -> list[TableRow]:
+def bound_table_rows(run: FinishedRun, bounds: Iterable[str], cells: CellOf) -> list[TableRow]:
     """Rows of bounds, without those the run has nothing of."""
     rows = [
         TableRow(cells=(label(run.label(bound)), *cells(bound, "")), kind="bound", signal=bound) for bound in bounds

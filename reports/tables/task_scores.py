@@ -14,7 +14,7 @@ from exitbench.reports.run_data.names import table_name
 from exitbench.reports.tables.cells import number_cell, published_cell, ratio, score_at_speed, speed_at_loss
 from exitbench.reports.tables.published_forms import form_notes
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
-from exitbench.reports.tables.table_parts import bound_rows, entry_rows, finished, foot_rows, where
+from exitbench.reports.tables.table_parts import bound_table_rows, entry_rows, finished, foot_rows, where
 
 AVERAGE = "AVG"
 READ_AT = {"final": FINAL, "oracle": NOWHERE}
@@ -84,7 +84,7 @@ def score_table(run: FinishedRun, group: Group, protocol: str, speed: float) -> 
     def cells(signal: str, parameters: str) -> list[Cell]:
         return score_cells(run, group, protocol, signal, parameters, at_speed_up(speed))
 
-    rows = entry_rows(run, cells) + bound_rows(run, ("fixed", "random", "oracle", "final"), cells)
+    rows = entry_rows(run, cells) + bound_table_rows(run, ("fixed", "random", "oracle", "final"), cells)
     notes = [f"Cells: score (speed-up). Protocol: {protocol}."]
     is_primary = speed == float(run.suite["primary_speed_up"])
     published_rows = published_score_rows(run, group) if is_primary and speed == 2 else []
@@ -207,7 +207,7 @@ def backbone_table(run: FinishedRun, chosen: list[tuple[Group, CacheMetadata]], 
         )
         for group, cache in chosen
     ]
-    rows = entry_rows(run, cells) + bound_rows(run, ("fixed", "random", "oracle", "final"), cells)
+    rows = entry_rows(run, cells) + bound_table_rows(run, ("fixed", "random", "oracle", "final"), cells)
     table = Table(
         name=table_name(run, "backbones", protocol=protocol),
         title=f"Backbones side by side near {speed:g}× ({protocol})",

@@ -70,10 +70,10 @@ class Standings:
         self._pairs: dict[ColumnKey, list[Pair]] = {}
         for row in self.run.rows.values():
             if row.best is not None:
-                self._columns.setdefault(question_of(row), []).append(row)
+                self._columns.setdefault(column_of(row), []).append(row)
         for pair in source.pairs:
             if pair["p_against_best"] is not None and not math.isnan(pair["p_against_best"]):
-                self._pairs.setdefault(pair_question(pair), []).append(pair)
+                self._pairs.setdefault(pair_column(pair), []).append(pair)
 
     @property
     def questions(self) -> Iterable[ColumnKey]:
@@ -113,7 +113,7 @@ class Standings:
     def lead(self, best: Row, other: Row) -> Lead | None:
         """The tested difference of the best and another entry; None when that pair was not tested."""
         first, second = ((row.signal, row.parameters) for row in (best, other))
-        for pair in self._pairs.get(question_of(best), []):
+        for pair in self._pairs.get(column_of(best), []):
             sides = [(pair[f"signal_{side}"], pair[f"parameters_{side}"]) for side in "ab"]
             if sides not in ([first, second], [second, first]):
                 continue
@@ -149,12 +149,12 @@ class Standings:
         return [standing for standing in standings if standing is not None]
 
 
-def question_of(row: Row) -> ColumnKey:
+def column_of(row: Row) -> ColumnKey:
     """The column that a row of the results belongs to."""
     return row.cache, row.model, row.split, row.protocol, row.operating_point, row.layer, row.decisions, row.measure
 
 
-def pair_question(pair: Pair) -> ColumnKey:
+def pair_column(pair: Pair) -> ColumnKey:
     """The column that a pair belongs to."""
     cache, model, split, protocol = (pair[name] for name in ("cache", "model", "split", "protocol"))
     return cache, model, split, protocol, pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"]

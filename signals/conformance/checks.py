@@ -22,7 +22,7 @@ from exitbench.signals.conformance.harness import (
     same,
     scores_of,
 )
-from exitbench.signals.conformance.synthetic_layers import SyntheticLayers, synthetic_layers, without
+from exitbench.signals.conformance.synthetic_layers import SyntheticLayers, synthetic_layers, without_inputs
 from exitbench.signals.contract.layer import INPUTS, OUTPUT, output_names
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.stepping import take_state
@@ -138,7 +138,7 @@ def check_undeclared_inputs_not_read(signal: ExitSignal) -> None:
     fitted = ready(signal, data)
     undeclared = {*INPUTS, OUTPUT + OTHER_OUTPUT} - set(signal.inputs)
     try:
-        blind = scores_of(fitted, [without(layer, undeclared) for layer in data.internal])
+        blind = scores_of(fitted, [without_inputs(layer, undeclared) for layer in data.internal])
     except Exception as error:
         raise CheckError(f"fails without {', '.join(sorted(undeclared))}: {type(error).__name__}: {error}") from error
     expected = scores_of(fitted, data.internal)

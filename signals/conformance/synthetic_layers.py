@@ -92,7 +92,7 @@ def _numbers(samples: int, depth: int, classes: int, width: int, seed: int) -> t
     return labels, features, network.weight.double(), network.bias.double()
 
 
-def without(layer: Layer, undeclared: Set[Input]) -> Layer:
+def without_inputs(layer: Layer, undeclared: Set[Input]) -> Layer:
     """The layer with the inputs named taken away: hidden where they may be absent, made nonsense where not."""
     view = layer.only({*INPUTS, *(OUTPUT + name for name in layer.outputs)} - undeclared)
     if "logits" in undeclared:

@@ -7,7 +7,7 @@ from exitbench.signals.contract.parameters import Parameter, parameters, value_t
 from exitbench.signals.registry.registry import Registry
 
 
-def describe(registry: Registry) -> list[dict[str, Any]]:
+def catalogue_of(registry: Registry) -> list[dict[str, Any]]:
     """One dictionary for each signal, sorted by key, of values that JSON can hold.
 
     ``inputs`` and ``first_exit_layer`` are those at the default parameters; a ``text`` says the same in one short line.

@@ -12,7 +12,7 @@ from exitbench.benchmarks.baselines.baseline_table import Move, read_baseline, w
 from exitbench.benchmarks.baselines.check_suite import Checked
 from exitbench.benchmarks.suites.suite_file import load_suite
 from exitbench.cli.formats.check_formats import github, junit, markdown, terminal
-from exitbench.cli.verbs.check import suites_of
+from exitbench.cli.verbs.check import suites_with_baselines
 from exitbench.places import BASELINES
 from tests.support.checked_suite import moved_signals, run, small
 
@@ -113,7 +113,9 @@ def test_wrong_usage_and_unreadable_baselines_end_with_2(
 def test_without_a_suite_every_baseline_is_checked(
     pinned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert [suite.name for suite, _ in suites_of(None, None)] == sorted(path.stem for path in BASELINES.glob("*.csv"))
+    assert [suite.name for suite, _ in suites_with_baselines(None, None)] == sorted(
+        path.stem for path in BASELINES.glob("*.csv")
+    )
     monkeypatch.setattr("exitbench.places.BASELINES", tmp_path)
     assert run() == 2
     assert "no baseline in" in capsys.readouterr().err

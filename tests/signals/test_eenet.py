@@ -11,7 +11,7 @@ from exitbench.errors import InputError
 from exitbench.places import FIXTURES
 from exitbench.signals import exits, score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
-from exitbench.signals.eenet import EENet, exit_shares, quota_thresholds
+from exitbench.signals.eenet import EENet, assigned_shares, quota_thresholds
 from tests.support.planted_layers import agreement_decides, auroc, nothing_decides
 
 
@@ -21,7 +21,7 @@ def correctness(depth: int = 6, rows: int = 500, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("cost", [0.2, 0.5, 0.9])
 def test_shares_sum_to_one_and_cost_the_budget(cost: float) -> None:
-    shares = exit_shares(correctness(), cost)
+    shares = assigned_shares(correctness(), cost)
     assert shares.sum() == pytest.approx(1)
     assert shares @ np.arange(1, 7) / 6 == pytest.approx(cost, abs=1e-9)
     assert (shares > 0).all()
@@ -30,7 +30,7 @@ def test_shares_sum_to_one_and_cost_the_budget(cost: float) -> None:
 def test_of_all_assignments_with_that_cost_it_is_the_nearest_to_the_correctness() -> None:
     """One sample, three exits: a search over the whole line of assignments with this cost."""
     q = np.array([[0.2], [0.3], [0.9]])
-    shares = exit_shares(q, 0.5)
+    shares = assigned_shares(q, 0.5)
     target = q[:, 0] / q.sum()
 
     def divergence(first: float) -> float:
@@ -43,7 +43,7 @@ def test_of_all_assignments_with_that_cost_it_is_the_nearest_to_the_correctness(
 
 
 def test_a_budget_of_one_layer_puts_everything_there() -> None:
-    assert exit_shares(correctness(), 1 / 6)[0] == pytest.approx(1.0, abs=1e-3)
+    assert assigned_shares(correctness(), 1 / 6)[0] == pytest.approx(1.0, abs=1e-3)
 
 
 def test_thresholds_let_each_share_go_in_the_order_of_layers() -> None:

@@ -8,7 +8,7 @@ import torch
 from exitbench.errors import InputError
 from exitbench.signals import load_registry, score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
-from exitbench.signals.output import Output
+from exitbench.signals.output import NamedOutput
 
 REGISTRY = load_registry()
 
@@ -19,7 +19,7 @@ def test_the_score_is_the_named_output() -> None:
         scores = score_layers(REGISTRY.make(f"output[name={name}]"), layers)
         assert torch.equal(scores, torch.stack([layer.outputs[name].double() for layer in layers[:-1]]))
     negated = score_layers(REGISTRY.make("output[factor=-1]"), layers)
-    assert torch.equal(negated, -score_layers(Output(), layers))
+    assert torch.equal(negated, -score_layers(NamedOutput(), layers))
 
 
 def test_one_number_of_several_is_chosen() -> None:
@@ -36,5 +36,5 @@ def test_it_is_written_by_the_outputs_name_and_stays_itself() -> None:
     assert signal.text == "output[name=hazard]"
     assert signal.parameters_text == "name=hazard,entry=0,factor=1"
     assert signal.inputs == {"outputs:hazard"}
-    assert Output.from_json(signal.to_json()) == signal
+    assert NamedOutput.from_json(signal.to_json()) == signal
     assert [made.text for made in REGISTRY.expand("output[name=lte|policy]")] == ["output", "output[name=policy]"]

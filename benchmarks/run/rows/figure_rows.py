@@ -81,7 +81,7 @@ class FigureData:
             self._tables[name].append(table)
 
 
-def thinned(piece: CurvePiece) -> NDArray[np.int64]:
+def kept_points(piece: CurvePiece) -> NDArray[np.int64]:
     """The operating points of a piece to keep, ascending: those that tables name are among them."""
     cell = np.floor(piece.curve.relative_cost[piece.points] * RESOLUTION)
     first = piece.points[np.concatenate([[True], cell[1:] != cell[:-1]])]
@@ -105,7 +105,7 @@ def exact_points(columns: Mapping[str, Any], piece: CurvePiece, measure: Measure
 
     Without ``thresholds`` where the pieces belong to several configurations: a threshold alone would say nothing.
     """
-    curve, points = piece.curve, thinned(piece)
+    curve, points = piece.curve, kept_points(piece)
     every, reached = rates_everywhere(curve, "all"), rates_everywhere(curve, "reached")
     return columns_table(
         "curves",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_result import ResampledPoint
 from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, ROUNDING
-from exitbench.benchmarks.replay.tally import Tally, verdict
+from exitbench.benchmarks.replay.tally import Tally, score_verdict
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
@@ -121,7 +121,7 @@ def tally_rows(
         here = blank._replace(measure=measure, n=samples.size)
         value = float(read(tally, measure))
         if measure in TASK_SCORES:
-            judged = verdict(tally, measure)
+            judged = score_verdict(tally, measure)
             if judged.status != "ok":
                 rows.append(Measured(here._replace(status=judged.status, reason=joined(judged.reason, blank.reason))))
                 continue

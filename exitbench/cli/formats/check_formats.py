@@ -32,7 +32,7 @@ def markdown(outcomes: Sequence[Checked]) -> str:
     """A heading and, where something moved, a table for every suite."""
     lines = []
     for outcome in outcomes:
-        lines += [f"### exitbench check: {printable(outcome.suite)}", "", verdict(outcome), ""]
+        lines += [f"### exitbench check: {printable(outcome.suite)}", "", outcome_sentence(outcome), ""]
         lines += [f"- {escape_cell(problem)}" for problem in outcome.problems]
         if outcome.moves and not outcome.is_new:
             lines += ["| where | " + " | ".join(HEADINGS) + " |", "|---|---|--:|--:|--:|--:|---|"]
@@ -89,7 +89,7 @@ FORMATS: dict[str, Callable[[Sequence[Checked]], str]] = {
 }
 
 
-def verdict(outcome: Checked) -> str:
+def outcome_sentence(outcome: Checked) -> str:
     """One sentence on a suite."""
     suite = printable(outcome.suite)
     if outcome.problems:
@@ -117,7 +117,7 @@ def move_sentence(move: Move) -> str:
 
 def terminal_lines(outcome: Checked) -> list[str]:
     """One suite for a reader at a terminal."""
-    lines = [verdict(outcome), *(f"  {printable(problem)}" for problem in outcome.problems)]
+    lines = [outcome_sentence(outcome), *(f"  {printable(problem)}" for problem in outcome.problems)]
     if not outcome.moves or outcome.is_new:
         return lines
     headings, *rows = column_lines(HEADINGS, map(move_cells, outcome.moves), NUMBERS)

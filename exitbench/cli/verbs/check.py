@@ -67,7 +67,7 @@ def command(
     from exitbench.workers import Workers
 
     one_thread_per_process()
-    suites = suites_of(suite, baseline)
+    suites = suites_with_baselines(suite, baseline)
 
     from exitbench.benchmarks.baselines.check_suite import check_suite
     from exitbench.cli.formats.check_formats import FORMATS, markdown
@@ -93,7 +93,7 @@ def command(
         raise typer.Exit(1)
 
 
-def suites_of(name: str | None, baseline: Path | None) -> list[tuple[Suite, Path]]:
+def suites_with_baselines(name: str | None, baseline: Path | None) -> list[tuple[Suite, Path]]:
     """The suites to check, each with the file of its baseline."""
     from exitbench.benchmarks.suites.suite_file import known_suites, load_suite
     from exitbench.errors import InputError

@@ -64,7 +64,7 @@ def command(
     `exitbench cost --layers 24 --width 1024 --intermediate 4096 --classes 3`
     """
     from exitbench.benchmarks.measures.cost_file import Cost, write_cost
-    from exitbench.benchmarks.measures.network_cost import Shape, counted_parameters, operations, parameters
+    from exitbench.benchmarks.measures.network_cost import Shape, counted_parameters, operations, parameter_table
     from exitbench.cli.signals_option import load
 
     if model is not None:
@@ -74,7 +74,7 @@ def command(
     if network is None:
         shape = Shape(layers, width, intermediate, length)
         class_counts = tuple(classes or (2, 3))
-        parameter_rows = parameters(shape, class_counts)
+        parameter_rows = parameter_table(shape, class_counts)
     else:
         from exitbench.models.network.sizes import network_sizes, parameter_counts
 

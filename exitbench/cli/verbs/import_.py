@@ -72,14 +72,14 @@ def command(
             note=note,
             role=role,
             cost_unit=cost_unit,
-            descriptions=dict(map(described, describe_output or [])),
+            descriptions=dict(map(output_description, describe_output or [])),
         )
     for warning in cache_warnings:
         echo(f"note: {warning.message}", err=True)
     echo(f"{out}: complete")
 
 
-def described(written: str) -> tuple[str, str]:
+def output_description(written: str) -> tuple[str, str]:
     """Name and description of an output from NAME=TEXT."""
     name, equals, text = written.partition("=")
     if not equals:

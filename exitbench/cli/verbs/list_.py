@@ -47,9 +47,9 @@ def _rows(what: What, directories: list[Path]) -> list[dict[str, Any]]:
 
 def _signals(directories: list[Path]) -> list[dict[str, Any]]:
     from exitbench.cli.signals_option import load
-    from exitbench.signals.registry.catalogue import describe
+    from exitbench.signals.registry.catalogue import catalogue_of
 
-    return describe(load(directories))
+    return catalogue_of(load(directories))
 
 
 def _caches() -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ def test_the_published_parameters_come_out_to_their_printed_digits(classes: int)
     printed = {
         row["model"]: row["params"] for row in published("params_bert_base.csv") if row["classes"] == str(classes)
     }
-    counted = {row.part: row for row in cost.parameters(BERT_BASE, [classes])}
+    counted = {row.part: row for row in cost.parameter_table(BERT_BASE, [classes])}
     assert cost.short(counted["extra_heads"].parameters, 2) == printed["CAP extra"] == counted["extra_heads"].published
     assert cost.short(counted["encoder"].parameters, 2) == printed["BERT-base"] == counted["encoder"].published
 
@@ -97,11 +97,11 @@ def test_another_shape_has_no_published_operations_beside_it(changes: dict[str, 
 
 def test_four_classes_have_no_published_figures() -> None:
     assert {row.published for row in cost.operations(BERT_BASE, [4])} == {""}
-    assert {row.published for row in cost.parameters(BERT_BASE, [4])} == {""}
+    assert {row.published for row in cost.parameter_table(BERT_BASE, [4])} == {""}
 
 
 def test_a_pooler_for_every_exit_is_counted_as_well_as_the_heads() -> None:
-    rows = {row.part: row.parameters for row in cost.parameters(BERT_BASE, [2])}
+    rows = {row.part: row.parameters for row in cost.parameter_table(BERT_BASE, [2])}
     assert rows["extra_poolers_per_layer"] == 11 * (768 * 768 + 768)
     assert rows["extra_poolers_shared"] == 0
 
@@ -121,7 +121,7 @@ def example(timed: bool) -> Cost:
     row = TimedSignal("cap[alpha=0.1]", "CAP", 0.25, 0.2, 0.31, 1.5, -0.2, 3.25, 6.4)
     unpublished = dataclasses.replace(row, signal="nsp", title="NSP", published_overhead=None)
     timing = Timing({"rounds": 9, "device": "cpu", "versions": {"torch": "2"}}, (row, unpublished)) if timed else None
-    tables = tuple(cost.operations(BERT_BASE, [2, 3])), tuple(cost.parameters(BERT_BASE, [2, 3]))
+    tables = tuple(cost.operations(BERT_BASE, [2, 3])), tuple(cost.parameter_table(BERT_BASE, [2, 3]))
     return Cost("a model", BERT_BASE, *tables, timing)
 
 

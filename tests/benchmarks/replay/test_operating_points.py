@@ -6,9 +6,9 @@ import pytest
 from exitbench.benchmarks.replay.operating_points import (
     area_below,
     areas_below,
-    at_threshold,
     matched,
-    within_loss,
+    value_at_threshold,
+    value_within_loss,
 )
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
@@ -88,7 +88,7 @@ def test_out_of_reach_says_how_far_the_signal_goes():
 def test_the_point_at_a_threshold_is_the_literal_replay(seed):
     case = random_case(seed)
     for threshold in (-1.0, 0.0, 0.4, 1.0, 3.5, math.inf):
-        point = at_threshold(case.curve, threshold)
+        point = value_at_threshold(case.curve, threshold)
         counts = literal_tally(case, literal_exits(case.scores, threshold))
         assert point.threshold == threshold
         assert point.speed_up == pytest.approx(speed(case, counts))
@@ -108,7 +108,7 @@ def test_the_largest_speed_up_within_a_loss_stops_at_the_first_fall(seed, intege
                 if literal_score(counts, measure) < final - loss - 1e-9:
                     break
                 last = counts
-            point = within_loss(case.curve, loss, measure)
+            point = value_within_loss(case.curve, loss, measure)
             if last is None:
                 assert point.status == "undefined"
                 assert math.isnan(point.speed_up)
@@ -122,8 +122,8 @@ def test_a_loss_of_exactly_the_allowance_is_not_more_than_it():
     correct = np.ones((2, 200), dtype=bool)
     correct[0, 0] = False
     curve = trade_off_curve(SignalScores(np.zeros((1, 200)), "<"), Outcomes(correct))
-    assert within_loss(curve, 0.5, "accuracy").speed_up == 2.0
-    assert within_loss(curve, 0.49, "accuracy").speed_up == 1.0
+    assert value_within_loss(curve, 0.5, "accuracy").speed_up == 2.0
+    assert value_within_loss(curve, 0.49, "accuracy").speed_up == 1.0
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -156,7 +156,7 @@ def test_a_senseless_speed_up_or_loss_is_refused(bad):
     with pytest.raises(InputError, match="expected a speed-up above 0"):
         matched(curve, bad)
     with pytest.raises(InputError, match="expected a loss of at least 0"):
-        within_loss(curve, bad - 1, "accuracy")
+        value_within_loss(curve, bad - 1, "accuracy")
 
 
 def test_beyond_their_ends_polylines_are_level():

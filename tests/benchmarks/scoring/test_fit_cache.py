@@ -101,7 +101,7 @@ def test_whatever_a_fit_depends_on_makes_another_entry(
     ]
     assert len(set(different)) == len(different)
     assert keys(Meta(), cache, rows, labels) == different[0]
-    monkeypatch.setattr(fit_cache, "versions", lambda: {"torch": "another"})
+    monkeypatch.setattr(fit_cache, "fit_versions", lambda: {"torch": "another"})
     assert keys(Meta(), cache, rows, labels) != different[0]
 
 

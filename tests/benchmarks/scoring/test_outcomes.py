@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from exitbench.benchmarks.replay.tally import Tally, tally_at, verdict
+from exitbench.benchmarks.replay.tally import Tally, score_verdict, tally_at
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.errors import InputError
 from tests.support.score_cases import literal_tally, random_case
@@ -36,9 +36,9 @@ def test_f1_without_anything_to_find_is_zero_and_reported_as_undefined():
     outcomes = Outcomes.of(np.zeros((2, 4), dtype=int), np.zeros(4, dtype=int), positive_class=1)
     tally = tally_at(np.full(4, 2), outcomes)
     assert tally.f1 == 0
-    assert verdict(tally, "f1").status == "undefined"
-    assert "no sample of class 1" in verdict(tally, "mean_accuracy_f1").reason
-    assert verdict(tally, "accuracy").status == "ok"
+    assert score_verdict(tally, "f1").status == "undefined"
+    assert "no sample of class 1" in score_verdict(tally, "mean_accuracy_f1").reason
+    assert score_verdict(tally, "accuracy").status == "ok"
 
 
 def test_pooling_two_sets_of_samples_is_the_tally_of_all_of_them():

@@ -5,7 +5,7 @@ import pytest
 
 from exitbench.benchmarks.measures.exit_rates import rates_at_threshold
 from exitbench.benchmarks.replay.exit_rule import exit_layers
-from exitbench.benchmarks.replay.operating_points import ROUNDING, matched, within_loss
+from exitbench.benchmarks.replay.operating_points import ROUNDING, matched, value_within_loss
 from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
@@ -17,7 +17,7 @@ from exitbench.benchmarks.statistics.resampled_points import (
     gather,
     listed_points_within_losses,
     nearest_listed_points,
-    without,
+    sums_without,
 )
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
 from exitbench.errors import InputError
@@ -70,8 +70,8 @@ def test_the_rest_is_the_whole_without_the_part(seed):
         weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, rows)),
     )
     rest = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, ~rows))
-    np.testing.assert_array_equal(without(whole, part).layers, rest.layers)
-    np.testing.assert_array_equal(without(whole, part).true_positives, rest.true_positives)
+    np.testing.assert_array_equal(sums_without(whole, part).layers, rest.layers)
+    np.testing.assert_array_equal(sums_without(whole, part).true_positives, rest.true_positives)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -89,7 +89,7 @@ def test_points_of_a_resample_are_the_points_of_its_samples_written_out(seed):
         for row, speed_up in enumerate((1.3, 2.0)):
             assert gather(sums, index).speed_up[row, column] == pytest.approx(matched(written, speed_up).speed_up)
         for loss, points in ((10.0, lost), (3.0, least)):
-            exact = within_loss(written, loss, "accuracy")
+            exact = value_within_loss(written, loss, "accuracy")
             assert gather(sums, points).speed_up[column] == pytest.approx(exact.speed_up)
 
 

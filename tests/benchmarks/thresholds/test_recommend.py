@@ -6,7 +6,7 @@ import torch
 from typer.testing import CliRunner
 
 from exitbench.benchmarks.api import evaluate
-from exitbench.benchmarks.replay.operating_points import within_loss
+from exitbench.benchmarks.replay.operating_points import value_within_loss
 from exitbench.benchmarks.replay.replay_signal import replay_signal
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.benchmarks.thresholds.recommend import recommend
@@ -61,7 +61,7 @@ def test_a_loss_is_kept_on_the_samples_it_was_chosen_on(path):
 
 def test_a_grid_takes_the_parameters_with_the_largest_speed_up_within_the_loss(path):
     cache, grid = Cache(path), load_registry().expand("cap[alpha=0.01|1|100]")
-    last = [within_loss(replay_signal(cache, signal), 2.0, "accuracy").speed_up for signal in grid]
+    last = [value_within_loss(replay_signal(cache, signal), 2.0, "accuracy").speed_up for signal in grid]
     assert len(set(last)) == 3
     recommendation = recommend(cache, grid, max_loss=2.0, resamples=50)
     assert recommendation.text == grid[int(np.argmax(last))].text

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from exitbench.benchmarks.measures.cost_file import Cost, TimedSignal, Timing, write_cost
-from exitbench.benchmarks.measures.network_cost import Shape, encoder_block, operations, parameters
+from exitbench.benchmarks.measures.network_cost import Shape, encoder_block, operations, parameter_table
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.table import Table
@@ -24,7 +24,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
         "bert-base",
         shape,
         tuple(operations(shape, [2])),
-        tuple(parameters(shape, [2])),
+        tuple(parameter_table(shape, [2])),
         Timing({"device": "cpu", "rounds": 5}, (TIMED,)),
     )
     write_cost(folder, cost)
@@ -42,7 +42,7 @@ def test_operations_stand_beside_the_published_figure(tables: dict[str, Table]) 
 
 
 def test_every_count_is_in_the_cost_file(tables: dict[str, Table]) -> None:
-    counts = {float(part.parameters) for part in parameters(Shape(), [2])}
+    counts = {float(part.parameters) for part in parameter_table(Shape(), [2])}
     assert {number.value for number in tables["cost-parameters"].numbers()} == counts
 
 

@@ -90,10 +90,10 @@ def test_every_published_form_is_one_that_its_signal_has() -> None:
 
 def test_a_grid_ties_to_the_value_nearest_to_the_defaults(run: FinishedRun) -> None:
     """Patience 2 is the default under either divergence, although one of the two forms is not."""
-    from exitbench.benchmarks.scoring.configuration import describe
+    from exitbench.benchmarks.scoring.configuration import configuration_of
 
     grid = load_registry().expand("f-pabee[divergence=mean-entropy,patience=1|2]")
-    assert [describe(signal, 12).changed for signal in grid] == [2, 1]
+    assert [configuration_of(signal, 12).changed for signal in grid] == [2, 1]
 
 
 def test_of_entries_of_one_form_the_plainest_stands_for_the_published_method() -> None:

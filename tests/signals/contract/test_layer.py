@@ -16,7 +16,7 @@ from exitbench.signals.conformance.synthetic_layers import synthetic_layers
 from exitbench.signals.contract.layer import Input, declared_layer, is_input
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.written_inputs import TensorVersions, layer_tensors
-from exitbench.signals.registry.catalogue import describe
+from exitbench.signals.registry.catalogue import catalogue_of
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def test_a_signal_of_an_output_passes_the_checks_and_is_described_with_it() -> N
     assert [outcome for outcome in run_checks(ReadsOutput) if outcome.status != "pass"] == []
     registry = Registry()
     registry.add(ReadsOutput, "here")
-    assert describe(registry)[0]["inputs"] == ["outputs:lte"]
+    assert catalogue_of(registry)[0]["inputs"] == ["outputs:lte"]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from exitbench import signals
 from exitbench.errors import InputError
 from exitbench.signals import ExitSignal, Registry, load_registry, signals_in
-from exitbench.signals.registry.catalogue import describe
+from exitbench.signals.registry.catalogue import catalogue_of
 from tests.support.signal_files import write_signal
 
 
@@ -244,7 +244,7 @@ def test_signals_of_one_file(tmp_path: Path) -> None:
 
 
 def test_the_catalogue_describes_every_signal_in_json(registry: Registry) -> None:
-    described = {row["key"]: row for row in json.loads(json.dumps(describe(registry)))}
+    described = {row["key"]: row for row in json.loads(json.dumps(catalogue_of(registry)))}
     assert list(described) == sorted(registry.signals)
     cap = described["cap"]
     assert (cap["title"], cap["direction"], cap["inputs"]) == ("CAP", "<", ["logits", "offset_norm", "head"])
