@@ -14,49 +14,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-
-from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
+from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
-from exitbench.benchmarks.statistics.multiple_comparisons import holm
-from exitbench.benchmarks.statistics.paired_signs import sign_test
 from exitbench.errors import InputError
+from exitbench.reports.paired_points import Paired, adjusted, paired_points
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.run_entry import RunEntry
 
 NOISE = 1e-9
 """Numbers closer than this are the same: two ways of adding up the same samples."""
-
-
-@dataclass(frozen=True)
-class Paired:
-    """One operating point of one signal in both runs, sample by sample; signals as the suites write them."""
-
-    cache: str
-    protocol: str
-    signal_a: str
-    signal_b: str
-    point: OperatingPoint
-    samples: int
-    accuracy_a: float
-    accuracy_b: float
-    speed_up_a: float
-    speed_up_b: float
-    only_a_right: int
-    only_b_right: int
-    earlier_in_a: int
-    earlier_in_b: int
-    p_right: float
-    p_exit: float
-    p_right_adjusted: float = math.nan
-    p_exit_adjusted: float = math.nan
-
-    @property
-    def differs(self) -> bool:
-        return bool(self.only_a_right or self.only_b_right or self.earlier_in_a or self.earlier_in_b)
 
 
 @dataclass(frozen=True)
@@ -179,74 +146,6 @@ def only_in(run: FinishedRun, other: FinishedRun, entries: set[RunEntry]) -> lis
     unmatched = [f"cache {cache.name}" for cache in run.caches if cache.name not in other.record["caches"]]
     unmatched += [f"signal {entry.text}" for entry in run.entries if entry not in entries]
     return unmatched + [f"protocol {protocol}" for protocol in run.protocols if protocol not in other.protocols]
-
-
-def samples_by_point(run: FinishedRun) -> dict[tuple[Any, ...], pd.DataFrame]:
-    """``samples.parquet`` by cache, protocol, signal, parameters and operating point, rows by their ids."""
-    columns = ["cache", "protocol", "signal", "parameters", "operating_point"]
-    frame = run.files.table("samples")
-    return {key: part.sort_values("id") for key, part in frame.groupby(columns, sort=False) if isinstance(key, tuple)}
-
-
-def paired_points(
-    a: FinishedRun,
-    b: FinishedRun,
-    caches: list[CacheMetadata],
-    protocols: list[str],
-    entries: list[tuple[RunEntry, RunEntry]],
-) -> Iterator[Paired]:
-    """Every operating point that both runs have samples of."""
-    samples_a, samples_b = samples_by_point(a), samples_by_point(b)
-    points = [operating_point(text) for text in dict.fromkeys(key[4] for key in samples_a)]
-    for cache in caches:
-        for protocol in protocols:
-            for first, second in entries:
-                for point in points:
-                    first_samples = samples_a.get((cache.name, protocol, first.signal, first.parameters, point.text))
-                    second_samples = samples_b.get((cache.name, protocol, second.signal, second.parameters, point.text))
-                    if first_samples is not None and second_samples is not None:
-                        question = (cache.name, protocol, first.text, second.text, point)
-                        yield paired(question, first_samples, second_samples, layer_costs(cache))
-
-
-def layer_costs(cache: CacheMetadata) -> NDArray[np.float64]:
-    """What exiting at each layer costs, [layers]: the layers themselves, unless the cache has costs."""
-    return np.array(range(1, cache.layers + 1) if cache.costs is None else cache.costs, dtype=np.float64)
-
-
-def paired(
-    question: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b: pd.DataFrame, costs: NDArray[np.float64]
-) -> Paired:
-    """One operating point in pairs; both frames in the order of their ids, ``costs`` [layers]."""
-    if not np.array_equal(a["id"].to_numpy(), b["id"].to_numpy()):
-        raise InputError(f"the runs hold different samples of {question[0]} at {question[-1]}")
-    right_a, right_b = a["right"].to_numpy(dtype=bool), b["right"].to_numpy(dtype=bool)
-    exit_a, exit_b = a["exit_layer"].to_numpy(), b["exit_layer"].to_numpy()
-    groups = None if a["group"].isna().any() else a["group"].to_numpy(dtype=np.int64)
-    better, earlier = right_a.astype(np.int64) - right_b, np.sign(exit_b - exit_a).astype(np.int64)
-    return Paired(
-        *question,
-        len(a),
-        100 * float(right_a.mean()),
-        100 * float(right_b.mean()),
-        float(costs[-1] / costs[exit_a - 1].mean()),
-        float(costs[-1] / costs[exit_b - 1].mean()),
-        int((better > 0).sum()),
-        int((better < 0).sum()),
-        int((earlier > 0).sum()),
-        int((earlier < 0).sum()),
-        sign_test(better, groups),
-        sign_test(earlier, groups),
-    )
-
-
-def adjusted(paired: list[Paired]) -> list[Paired]:
-    """The pairs with p-values adjusted over all of them, answers and exits apart."""
-    right, exits = holm([pair.p_right for pair in paired]), holm([pair.p_exit for pair in paired])
-    return [
-        Paired(**{**asdict(pair), "p_right_adjusted": float(p), "p_exit_adjusted": float(q)})
-        for pair, p, q in zip(paired, right, exits, strict=True)
-    ]
 
 
 def other_numbers(

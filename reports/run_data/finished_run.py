@@ -75,6 +75,11 @@ class CacheMetadata:
         """The measure by which the task is judged, as it is printed."""
         return "F1" if self.is_f1 else "Accuracy"
 
+    @property
+    def layer_costs(self) -> tuple[float, ...]:
+        """What exiting at each layer costs: the layers themselves, unless the cache has costs."""
+        return tuple(range(1, self.layers + 1)) if self.costs is None else self.costs
+
 
 @dataclass(frozen=True)
 class Group:

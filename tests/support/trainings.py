@@ -12,7 +12,8 @@ from exitbench.models.data.batches import Tokens, tokenize, training_batches
 from exitbench.models.data.labelled import load_examples
 from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
 from exitbench.models.training.checkpoints import step_seed
-from exitbench.models.training.training import Training, TrainingOptions
+from exitbench.models.training.learning_rates import TrainingOptions
+from exitbench.models.training.training import Training
 
 SST2 = TASKS["sst2"]
 OPTIONS = TrainingOptions(epochs=2, batch_size=16, learning_rate=1e-3, head_learning_rate=5e-3)

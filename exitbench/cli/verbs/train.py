@@ -113,7 +113,8 @@ def command(
     from exitbench.models.data.labelled import own_columns
     from exitbench.models.devices import processes
     from exitbench.models.training.checkpoints import starting_point
-    from exitbench.models.training.training import Training, TrainingOptions
+    from exitbench.models.training.learning_rates import TrainingOptions
+    from exitbench.models.training.training import Training
 
     first = processes(device).is_main_process
 

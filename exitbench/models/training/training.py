@@ -37,28 +37,12 @@ from exitbench.models.training.checkpoints import (
 )
 from exitbench.models.training.interrupts import StopRequest
 from exitbench.models.training.layer_scores import confusion_counts, layer_scores
+from exitbench.models.training.learning_rates import TrainingOptions, parameter_groups, rate_factor
 from exitbench.models.training.losses import Stage, exit_loss, open_for_training, stages
 from exitbench.progress import ProgressBar
 
 LOOK_EVERY = 10
 """Steps between two looks at the loss: each look makes a GPU wait."""
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How to train; everything here must be the same when a training is resumed."""
-
-    loss: str = "sum"
-    epochs: int = 3
-    batch_size: int = 32
-    learning_rate: float = 3e-5
-    head_learning_rate: float = 5e-4
-    weight_decay: float = 0.01
-    warm_up: float = 0.1
-    clip: float = 1.0
-    freeze_embeddings: bool = False
-    seed: int = 0
-    precision: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -153,7 +137,7 @@ class Training:
     def _enter_stage(self, stage: Stage, checkpoint: Path | None) -> None:
         self.trained = open_for_training(self.model, stage, self.options.freeze_embeddings)
         self.stage = stage
-        optimizer = torch.optim.AdamW(self._groups(), lr=0.0, fused=True)
+        optimizer = torch.optim.AdamW(parameter_groups(self.trained, self.options), lr=0.0, fused=True)
         stage_steps = self.epoch_steps * self.options.epochs
         if checkpoint is not None and self.progress.step % stage_steps:
             load_moments(checkpoint, optimizer, self.trained)
@@ -161,20 +145,6 @@ class Training:
         scaler = self.accelerator.scaler
         if scaler is not None and self.progress.scaler:  # pragma: no cover - needs a GPU
             scaler.load_state_dict(self.progress.scaler)
-
-    def _groups(self) -> list[dict[str, Any]]:
-        """Backbone and exits at their own learning rates; no decay for biases and norms."""
-        groups = []
-        for base, backbone in ((self.options.learning_rate, True), (self.options.head_learning_rate, False)):
-            for decay, vectors in ((self.options.weight_decay, False), (0.0, True)):
-                members = [
-                    parameter
-                    for name, parameter in self.trained.items()
-                    if name.startswith("backbone.") == backbone and (parameter.ndim < 2) == vectors
-                ]
-                if members:
-                    groups.append({"params": members, "weight_decay": decay, "base_rate": base})
-        return groups
 
     def _run_stage(self, bar: ProgressBar) -> None:
         """Steps up to the end of the present stage; an interruption ends it after the step in hand."""
@@ -288,15 +258,3 @@ class Training:
             return self.request.made
         flag = torch.tensor(int(self.request.made), device=self.accelerator.device)
         return bool(self.accelerator.reduce(flag).item())
-
-
-def rate_factor(step: int, total: int, warm_up: float) -> float:
-    """The share of the full learning rate at a step: up in a line over the warm-up, then down to zero.
-
-    >>> [round(rate_factor(step, 10, 0.2), 3) for step in range(10)]
-    [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
-    """
-    warm = round(total * warm_up)
-    if step < warm:
-        return (step + 1) / warm
-    return (total - step) / (total - warm)

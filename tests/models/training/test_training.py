@@ -22,8 +22,8 @@ from exitbench.models.devices import autocast_dtype, runs_on_cpu
 from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
 from exitbench.models.training.checkpoints import checkpoints_of, latest_checkpoint
 from exitbench.models.training.layer_scores import confusion_counts, layer_scores
+from exitbench.models.training.learning_rates import TrainingOptions
 from exitbench.models.training.losses import exit_loss, open_for_training, stages
-from exitbench.models.training.training import TrainingOptions
 from exitbench.progress import ProgressBar
 from tests.support.tiny_models import two_processes, write_reviews
 from tests.support.trainings import (

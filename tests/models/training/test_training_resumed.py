@@ -16,7 +16,7 @@ from exitbench.errors import InputError
 from exitbench.models.data.batches import TokenBatch, Tokens
 from exitbench.models.training.checkpoints import checkpoints_of, latest_checkpoint
 from exitbench.models.training.interrupts import StopRequest
-from exitbench.models.training.training import TrainingOptions
+from exitbench.models.training.learning_rates import TrainingOptions
 from tests.support.trainings import assert_same_weights, new_training
 
 
