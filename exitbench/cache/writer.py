@@ -7,7 +7,6 @@ ends in the same bytes as one that ran through.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +18,6 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from exitbench import atomic_files
-from exitbench.atomic_files import PARTIAL, make_directory, partial_name, write_text, write_whole
 from exitbench.cache.format.cache_rows import CacheRows
 from exitbench.cache.format.content_ids import NO_CONTENT, ContentIds
 from exitbench.cache.format.heads import Heads, HeadTensors, own_widths
@@ -28,32 +25,22 @@ from exitbench.cache.format.manifest import (
     MANIFEST,
     CostUnit,
     FeatureDtype,
-    FileEntry,
     Manifest,
     Model,
     Output,
-    ShardEntry,
     SplitRole,
     Target,
     Task,
 )
-from exitbench.cache.format.manifest_file import MOST_SHARDS, parse_manifest, read_manifest
+from exitbench.cache.format.manifest_file import parse_manifest
 from exitbench.cache.format.resuming import (
-    features_name,
-    refuse_other_collection,
-    refuse_other_shards,
     refuse_other_total,
-    refuse_repeated_ids,
-    shard_name,
-    shard_number,
     started_provenance,
     written_ids,
 )
-from exitbench.cache.format.safetensors_file import encode
 from exitbench.cache.format.shard_buffer import ShardBuffer
+from exitbench.cache.format.unfinished_cache import UnfinishedCache
 from exitbench.errors import InputError
-
-HEADS = "heads.safetensors"
 
 
 class CacheWarning(UserWarning):
@@ -110,7 +97,6 @@ class CacheWriter:
         if heads is not None:
             self._heads = HeadTensors.of(self.path, heads, task, model.layers, width, own)
             width = None if own else self._heads.width
-        self._head_entry: FileEntry | None = None
         self._plan = Manifest(
             complete=False,
             task=task,
@@ -132,8 +118,7 @@ class CacheWriter:
             derived=None if derived is None else json.loads(json.dumps(derived)),
         )
         parse_manifest(self._plan.to_json().encode(), self.path / MANIFEST)
-        self._done: dict[int, ShardEntry] = {}
-        self._rank_shards: dict[int, ShardEntry] = {}
+        self._unfinished = UnfinishedCache(self.path, self._plan, self._heads, rank)
         self._total: int | None = None
         self._buffer: ShardBuffer | None = None
         self._next = 0
@@ -142,9 +127,10 @@ class CacheWriter:
 
     def __enter__(self) -> Self:
         if self.rank == 0:
-            self._start()
+            self._unfinished.start()
         self.barrier()
-        self._take_up()
+        self._unfinished.take_up(self.shard_rows)
+        self._skip_done()
         return self
 
     def __exit__(
@@ -156,20 +142,20 @@ class CacheWriter:
     @property
     def rows_done(self) -> int:
         """Rows in finished shards; a loop that does not use :meth:`pending` skips as many."""
-        return sum(entry.rows for entry in self._done.values())
+        return self._unfinished.rows
 
     def pending(self, total_rows: int) -> Iterator[range]:
         """The rows of each shard that this process still has to deliver, one range at a time."""
         self._total = total_rows
-        refuse_other_total(self.path, self._done, self.shard_rows, total_rows)
+        refuse_other_total(self.path, self._unfinished.done, self.shard_rows, total_rows)
         for number in range(self.rank, -(-total_rows // self.shard_rows), self.ranks):
-            if number in self._done:
+            if number in self._unfinished.done:
                 continue
             rows = range(number * self.shard_rows, min((number + 1) * self.shard_rows, total_rows))
             self._next = number
             self._buffer = ShardBuffer(self._plan, rows)
             yield rows
-            if number not in self._done:
+            if number not in self._unfinished.done:
                 missing = rows.stop - self._buffer.position
                 raise InputError(f"{self.path}: expected rows {rows.start} to {rows.stop - 1}, {missing} are missing")
 
@@ -226,7 +212,7 @@ class CacheWriter:
         """The batch, which has features, with ids from its content."""
         assert batch.features is not None
         if self._content_ids is None:
-            self._content_ids = ContentIds(written_ids(self.path, self._done.values()).tolist())
+            self._content_ids = ContentIds(written_ids(self.path, self._unfinished.done.values()).tolist())
         return replace(batch, ids=self._content_ids.of(tuple(batch.features), batch.labels))
 
     def _warn_once(self, message: str) -> None:
@@ -234,79 +220,15 @@ class CacheWriter:
             self._warned.add(message)
             warnings.warn(message, CacheWarning, stacklevel=3)
 
-    def _start(self) -> None:
-        path = self.path
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path}: expected a directory or nothing, found a file")
-        if (path / MANIFEST).exists():
-            return
-        leftovers = {partial_name(path / MANIFEST).name}
-        if path.exists() and {item.name for item in path.iterdir()} - leftovers:
-            raise InputError(f"{path}: expected an empty directory or an unfinished cache, found other files")
-        make_directory(path)
-        write_text(path / MANIFEST, self._plan.to_json())
-
-    def _take_up(self) -> None:
-        """Adopt what an earlier start finished, if this is the same collection."""
-        earlier = read_manifest(self.path)
-        if earlier.complete:
-            raise InputError(f"{self.path}: expected a new or unfinished cache, found a complete one")
-        if self._heads is not None:
-            self._write_heads(self._heads.file_bytes, earlier)
-        refuse_other_collection(self.path, earlier, replace(self._plan, heads=self._head_entry))
-        unchanged = {"provenance": earlier.provenance, "extra_provenance": earlier.extra_provenance}
-        self._plan = replace(self._plan, heads=self._head_entry, **unchanged)  # type: ignore[arg-type]
-        for record in [earlier, *self._rank_records()]:
-            for entry in record.shards:
-                self._done[shard_number(entry.file)] = entry
-        rank_record = earlier if self.rank == 0 else self._rank_record()
-        self._rank_shards = {shard_number(entry.file): entry for entry in rank_record.shards} if rank_record else {}
-        refuse_other_shards(self.path, self._done, self.shard_rows)
-        while self._next in self._done:
-            self._next += 1
-
-    def _write_heads(self, blocks: bytes, earlier: Manifest) -> None:
-        target = self.path / HEADS
-        if self.rank == 0 and not (target.exists() and target.read_bytes() == blocks):
-            if earlier.shards:
-                raise InputError(f"{self.path}: cannot resume: the heads differ from those of the earlier start")
-            write_whole(target, [blocks])
-        self._head_entry = FileEntry(HEADS, hashlib.sha256(blocks).hexdigest())
-
     def _write_shard(self) -> None:
         assert self._buffer is not None
-        number, tensors, features = self._next, *self._buffer.tensors()
-        if number >= MOST_SHARDS:
-            raise InputError(f"{self.path}: expected at most {MOST_SHARDS:,} shards, found more; give larger ones")
-        entry: FileEntry | None = None
-        if features:
-            name = features_name(number)
-            entry = FileEntry(name, write_whole(self.path / name, encode(features)))
-        digest = write_whole(self.path / shard_name(number), encode(tensors))
-        shard = ShardEntry(self._buffer.filled, shard_name(number), digest, entry)
-        self._done[number] = self._rank_shards[number] = shard
-        self._write_record(complete=False)
+        self._unfinished.write_shard(self._next, self._buffer)
         self._buffer = None
-        while self._next in self._done:
+        self._skip_done()
+
+    def _skip_done(self) -> None:
+        while self._next in self._unfinished.done:
             self._next += 1
-
-    def _record_path(self, rank: int) -> Path:
-        return self.path / (MANIFEST if rank == 0 else f".rank-{rank:05d}.json")
-
-    def _write_record(self, *, complete: bool) -> None:
-        entries = self._done if complete else self._rank_shards
-        record = self._plan.with_shards(tuple(entries[k] for k in sorted(entries)), complete=complete)
-        write_text(self._record_path(self.rank), record.to_json())
-
-    def _rank_record(self) -> Manifest | None:
-        path = self._record_path(self.rank)
-        return parse_manifest(path.read_bytes(), path) if path.exists() else None
-
-    def _rank_paths(self) -> list[Path]:
-        return sorted(self.path.glob(".rank-*.json"))
-
-    def _rank_records(self) -> list[Manifest]:
-        return [parse_manifest(path.read_bytes(), path) for path in self._rank_paths()]
 
     def _finish(self) -> None:
         if self._buffer is not None and self._buffer.filled:
@@ -315,22 +237,5 @@ class CacheWriter:
             self._write_shard()
         self.barrier()
         if self.rank == 0:
-            self._complete()
+            self._unfinished.complete(self._total)
         self.barrier()
-
-    def _complete(self) -> None:
-        for record in self._rank_records():
-            self._done |= {shard_number(entry.file): entry for entry in record.shards}
-        if not self._done:
-            raise InputError(f"{self.path}: expected at least one row, found none")
-        missing = set(range(max(self._done) + 1)) - set(self._done)
-        if missing or (self._total is not None and self.rows_done != self._total):
-            raise InputError(f"{self.path}: expected all shards, {len(missing) or 'some'} are missing")
-        refuse_repeated_ids(self.path, self._done.values())
-        if leftovers := [*self._rank_paths(), *self.path.glob(f".*{PARTIAL}")]:
-            # The other ranks' shards are recorded first, so that no moment of a kill loses one.
-            self._rank_shards = self._done
-            self._write_record(complete=False)
-            for path in leftovers:
-                atomic_files.disk.remove(path)
-        self._write_record(complete=True)

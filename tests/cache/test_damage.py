@@ -102,7 +102,7 @@ def test_a_shard_that_is_almost_all_holes_is_refused(cache: Path) -> None:
 
 
 def test_a_writer_refuses_more_shards_than_a_reader_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exitbench.cache.writer.MOST_SHARDS", 3)
+    monkeypatch.setattr("exitbench.cache.format.unfinished_cache.MOST_SHARDS", 3)
     writer = CacheWriter(
         tmp_path / "c", task=Task("demo", ("no", "yes")), split="dev", model=Model("m", None, 2, None), shard_rows=2
     )
