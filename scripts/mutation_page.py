@@ -36,7 +36,7 @@ def key_of(record: Mapping[str, Any]) -> str:
 
 def shortened(before: str, after: str) -> tuple[str, str]:
     """The parts of two long texts in which they differ, with a little around them."""
-    start = next((place for place, (old, new) in enumerate(zip(before, after[1:], strict=False)) if old != new), 0)
+    start = next((index for index, (old, new) in enumerate(zip(before, after[1:], strict=False)) if old != new), 0)
     left = max(0, start - 20)
     return f"...{before[left : left + 50]}...", f"...{after[left + 1 : left + 51]}..."
 

@@ -74,7 +74,7 @@ class Meta(LearnedSignal):
         every_weights, every_vectors = [], []
         history: Tensor | None = None
         for layer in calibration[:-1]:
-            columns, history = told(layer, history)
+            columns, history = history_columns(layer, history)
             right = (layer.prediction == labels).cpu().numpy()
             if not self.features:
                 every_weights.append(logistic_weights(columns.cpu().numpy(), right, penalty=PENALTY))
@@ -95,7 +95,7 @@ class Meta(LearnedSignal):
     def step(self, layer: Layer, state: State) -> tuple[Tensor, State]:
         self.require_layer(layer, self.weights)
         assert self.weights is not None
-        columns, history = told(layer, state)
+        columns, history = history_columns(layer, state)
         weights = self.weights[layer.index - 1]
         if self.class_vectors is not None:
             vectors = torch.tensor(self.class_vectors[layer.index - 1], dtype=torch.float64, device=columns.device)
@@ -105,7 +105,7 @@ class Meta(LearnedSignal):
         return probability(columns, weights), history
 
 
-def told(layer: Layer, history: Tensor | None) -> tuple[Tensor, Tensor]:
+def history_columns(layer: Layer, history: Tensor | None) -> tuple[Tensor, Tensor]:
     """What the layers so far say about the current answer, [samples, columns], and the history to remember.
 
     ``history`` [samples, layers before, classes] are the log-probabilities of the layers before.

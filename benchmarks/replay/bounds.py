@@ -61,10 +61,10 @@ def neighbouring_layers(depth: int, speed_up: float, costs: NDArray[np.int64] | 
     """
     if costs is not None:
         paid = float(costs[-1] / speed_up)
-        place = int(np.searchsorted(costs, paid - WHOLE * costs[-1]))
-        between = place > 0 and costs[place] - paid >= WHOLE * costs[-1]
-        apart = float((costs[place] - paid) / (costs[place] - costs[place - 1])) if between else 0.0
-        return (place + 1, place, apart) if between else (place + 1, place + 1, 0.0)
+        index = int(np.searchsorted(costs, paid - WHOLE * costs[-1]))
+        between = index > 0 and costs[index] - paid >= WHOLE * costs[-1]
+        apart = float((costs[index] - paid) / (costs[index] - costs[index - 1])) if between else 0.0
+        return (index + 1, index, apart) if between else (index + 1, index + 1, 0.0)
     mean = depth / speed_up
     later = max(math.ceil(mean - WHOLE), 1)
     share = max(later - mean, 0.0)

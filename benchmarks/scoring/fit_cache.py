@@ -115,13 +115,13 @@ def digest_of(numbers: NDArray[np.int64]) -> str:
 @lru_cache(maxsize=1)
 def fit_versions() -> dict[str, str]:
     """The versions of what a fit is computed with."""
-    known = {}
+    installed = {}
     for name in LIBRARIES:
         try:
-            known[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            known[name] = ""
-    return known
+            installed[name] = ""
+    return installed
 
 
 @lru_cache(maxsize=64)

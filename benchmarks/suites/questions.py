@@ -178,8 +178,8 @@ def check_thresholds(thresholds: Mapping[str, tuple[float | str, ...]]) -> None:
 def check_area_range(costs: Sequence[float]) -> None:
     """Raise InputError for what is no range of relative costs."""
     if len(costs) != 2 or not 0 < costs[0] < costs[1] <= 1:
-        found = ", ".join(f"{cost:g}" for cost in costs)
-        raise InputError(f"area_range must be two relative costs, 0 < low < high <= 1, found {found}")
+        listed = ", ".join(f"{cost:g}" for cost in costs)
+        raise InputError(f"area_range must be two relative costs, 0 < low < high <= 1, found {listed}")
 
 
 def check_sampling(questions: Questions) -> None:

@@ -186,21 +186,21 @@ def _check_layered(arrays: Arrays, source: Path, layers: int) -> None:
             raise InputError(f"{source}: expected {name} or {layer_name(name, 1)} and so on, found both")
         missing = [key for layer in range(1, layers + 1) if (key := layer_name(name, layer)) not in arrays]
         if missing or len(keys) != layers:
-            found = f"no {missing[0]}" if missing else f"{len(keys)}"
-            raise InputError(f"{source}: expected {layer_name(name, 1)} to {layer_name(name, layers)}, found {found}")
+            present = f"no {missing[0]}" if missing else f"{len(keys)}"
+            raise InputError(f"{source}: expected {layer_name(name, 1)} to {layer_name(name, layers)}, found {present}")
         if "weight" in arrays and name == "features":
             raise InputError(f"{source}: expected weight.01 and so on beside features.01, found weight")
 
 
-def transposed(found: Sequence[int], expected: Sequence[int | None]) -> str:
+def transposed(shape: Sequence[int], expected: Sequence[int | None]) -> str:
     """A question to append where a shape has the expected numbers in another order; else nothing.
 
     >>> transposed((872, 12), (12, 872))
     '; transposed?'
     """
-    swapped = len(found) == len(expected) > 1 and list(found) != list(expected)
+    swapped = len(shape) == len(expected) > 1 and list(shape) != list(expected)
     # The width of weights and features is read off their last axis, so it may itself be a swapped one.
-    return "; transposed?" if swapped and (set(found) == set(expected) or found[-1] in expected[:-1]) else ""
+    return "; transposed?" if swapped and (set(shape) == set(expected) or shape[-1] in expected[:-1]) else ""
 
 
 def doubts(arrays: Arrays) -> list[str]:

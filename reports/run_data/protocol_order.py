@@ -10,8 +10,8 @@ CAUTION = ("held-out", "cross-fit", "in-sample")
 
 def cautious_first(protocols: Sequence[str]) -> list[str]:
     """The protocols with the most cautious first, unknown ones last."""
-    known = [protocol for protocol in CAUTION if protocol in protocols]
-    return [*known, *(protocol for protocol in protocols if protocol not in CAUTION)]
+    ordered = [protocol for protocol in CAUTION if protocol in protocols]
+    return [*ordered, *(protocol for protocol in protocols if protocol not in CAUTION)]
 
 
 def leading_protocol(protocols: Sequence[str]) -> str:

@@ -51,8 +51,8 @@ def test_the_isotonic_map_is_scikit_learns_prediction_everywhere() -> None:
     certainty = certainty.round(1)  # many ties
     points = np.concatenate([certainty, np.linspace(-6, 6, 300)])
     model = IsotonicRegression(out_of_bounds="clip").fit(certainty, right.astype(float))
-    found = mapped(torch.from_numpy(points), isotonic_map(certainty, right))
-    np.testing.assert_allclose(found, model.predict(points), atol=1e-12)
+    probabilities = mapped(torch.from_numpy(points), isotonic_map(certainty, right))
+    np.testing.assert_allclose(probabilities, model.predict(points), atol=1e-12)
 
 
 def test_pools_of_adjacent_violators_by_hand() -> None:

@@ -197,8 +197,8 @@ def test_with_two_classes_the_margin_of_mahalanobis_ranks_as_linear_discriminant
     x, _, answers, labels = arrays(data, 1)
     model = LinearDiscriminantAnalysis(solver="lsqr", priors=[0.5, 0.5]).fit(x, labels)
     ours = score_layers(Mahalanobis(form="margin").fit(data.layers, data.labels), data.layers)[0].numpy()
-    theirs = np.where(answers == 1, 1, -1) * model.decision_function(x)
-    assert np.corrcoef(ours, theirs)[0, 1] > 0.99, "but for the shrinkage they are one map"
+    scikit_learn = np.where(answers == 1, 1, -1) * model.decision_function(x)
+    assert np.corrcoef(ours, scikit_learn)[0, 1] > 0.99, "but for the shrinkage they are one map"
 
 
 def test_equal_prototypes_and_a_feature_on_its_prototype_have_a_ratio() -> None:

@@ -68,13 +68,13 @@ def test_each_gate_is_scikit_learns_weighted_regression(tradeoff: float) -> None
         np.testing.assert_allclose(scores[layer], expected, atol=2e-3)
 
 
-def planted(rows: int, seed: int, *, told: bool) -> tuple[list, torch.Tensor]:
+def planted(rows: int, seed: int, *, separable: bool) -> tuple[list, torch.Tensor]:
     """Layer 1 is as good as the last for half of the samples, which its confidence tells, or does not."""
     draw = np.random.default_rng(seed)
     labels = draw.integers(0, 2, rows)
     easy = draw.uniform(size=rows) < 0.5
     logits = np.zeros((3, rows, 2))
-    confident = (np.where(easy, 4.0, 1.0) if told else 3.0) + draw.uniform(0, 0.3, rows)
+    confident = (np.where(easy, 4.0, 1.0) if separable else 3.0) + draw.uniform(0, 0.3, rows)
     answer = np.where(easy, labels, 1 - labels)
     logits[0, np.arange(rows), answer] = confident
     logits[1] = draw.normal(size=(rows, 2))
@@ -87,12 +87,12 @@ def area(score: np.ndarray, worth: np.ndarray) -> float:
     return float((lead > 0).mean() + (lead == 0).mean() / 2)
 
 
-@pytest.mark.parametrize(("told", "low", "high"), [(True, 0.99, 1.0), (False, 0.45, 0.55)])
+@pytest.mark.parametrize(("separable", "low", "high"), [(True, 0.99, 1.0), (False, 0.45, 0.55)])
 def test_a_planted_reason_to_leave_is_found_and_one_that_is_not_there_is_not(
-    told: bool, low: float, high: float
+    separable: bool, low: float, high: float
 ) -> None:
-    layers, labels = planted(1500, 0, told=told)
-    fresh, fresh_labels = planted(1500, 1, told=told)
+    layers, labels = planted(1500, 0, separable=separable)
+    fresh, fresh_labels = planted(1500, 1, separable=separable)
     gate = JEIGate(tradeoff=0.15).fit(layers, labels)
     worth = best_exits(fresh, fresh_labels, 0.15).numpy() == 1
     assert low <= area(score_layers(gate, fresh)[0].numpy(), worth) <= high

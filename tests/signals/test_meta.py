@@ -71,15 +71,15 @@ def test_with_features_a_rule_in_the_feature_is_found() -> None:
     layers, labels = layers_from(logits, features), torch.from_numpy(labels)
     train, test = torch.arange(2000), torch.arange(2000, 4000)
     fresh = [layer.take(test) for layer in layers]
-    found = {
+    areas = {
         kind: auroc(
             Meta(features=kind).fit([layer.take(train) for layer in layers], labels[train]), fresh, labels[test], 2
         )
         for kind in (False, True)
     }
-    assert found[False] < 0.55
+    assert areas[False] < 0.55
     # 32 of the 40 directions, all of one variance, are kept; the rule's own is most likely among them in part.
-    assert found[True] > found[False] + 0.1
+    assert areas[True] > areas[False] + 0.1
 
 
 @pytest.mark.parametrize("rows", [20, 300])

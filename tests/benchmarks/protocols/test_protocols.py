@@ -191,14 +191,14 @@ def test_a_curve_is_chosen_cost_by_cost(tmp_path):
     layers, correct = np.zeros(48), np.zeros(48)
     for number in range(3):
         train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        for place, cost in enumerate(np.linspace(1 / 5, 1, 48)):
+        for column, cost in enumerate(np.linspace(1 / 5, 1, 48)):
             near = [literal_near(values[:, train], right[:, train], 1 / cost) for values in scores]
             chosen = literal_choice(near, default=1)
-            assert merged.choices.along_costs.parts[number, place] == chosen
+            assert merged.choices.along_costs.parts[number, column] == chosen
             threshold = literal_point(scores[chosen][:, train], right[:, train], 1 / cost)[0]
             exits = np.array(literal_exits(scores[chosen][:, test], threshold))
-            layers[place] += exits.sum()
-            correct[place] += right[exits - 1, test].sum()
+            layers[column] += exits.sum()
+            correct[column] += right[exits - 1, test].sum()
     np.testing.assert_allclose(merged.band[0].layers, layers)
     np.testing.assert_allclose(merged.band[0].correct, correct)
 
@@ -355,9 +355,9 @@ def test_randomising_on_held_out_samples_takes_the_shares_of_the_training_sample
     levels = np.unique(np.maximum.accumulate(train_coarse, axis=0))
     thresholds = [np.inf, *((levels[1:] + levels[:-1]) / 2)[::-1], -np.inf]
     means = [np.mean(literal_exits(train_coarse, threshold)) for threshold in thresholds]
-    right = next(place for place, mean in enumerate(means) if 5 / mean >= 1.5)
+    right = next(index for index, mean in enumerate(means) if 5 / mean >= 1.5)
     share = (means[right - 1] - 5 / 1.5) / (means[right - 1] - means[right])
-    before, after = (np.mean(literal_exits(coarse, thresholds[place])) for place in (right - 1, right))
+    before, after = (np.mean(literal_exits(coarse, thresholds[index])) for index in (right - 1, right))
     assert float(value.randomised.mean_exit_layer) == pytest.approx((1 - share) * before + share * after)
 
 

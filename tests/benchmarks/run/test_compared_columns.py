@@ -27,9 +27,9 @@ def test_no_p_value_contradicts_the_interval_of_its_difference(evaluated):
 
 def test_every_value_lies_within_its_own_interval(evaluated):
     for table, column in ((evaluated.results, "value"), (evaluated.pairs, "difference"), (evaluated.curves, "score")):
-        known = table[table["low"].notna()]
-        assert len(known)
-        assert ((known["low"] <= known[column]) & (known[column] <= known["high"])).all()
+        numbers = table[table["low"].notna()]
+        assert len(numbers)
+        assert ((numbers["low"] <= numbers[column]) & (numbers[column] <= numbers["high"])).all()
 
 
 def test_marks_are_the_claims_of_the_pairs(evaluated):

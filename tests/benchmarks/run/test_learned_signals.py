@@ -54,8 +54,8 @@ class Memory(Learner):
 
     def score(self, layer: Layer) -> Tensor:
         seen = {int(row[0]): row[layer.index] for row in self.memory or ()}
-        known = torch.tensor([2.0 * seen.get(int(key), 0.5) for key in layer.ids.tolist()], dtype=torch.float64)
-        return known + 1e-3 * layer.probabilities.amax(dim=1)
+        memory = torch.tensor([2.0 * seen.get(int(key), 0.5) for key in layer.ids.tolist()], dtype=torch.float64)
+        return memory + 1e-3 * layer.probabilities.amax(dim=1)
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ def test_a_bad_learner_gets_numbers_that_fresh_rows_confirm(caches: tuple[Path, 
 
 def test_every_number_of_a_learner_says_what_its_interval_leaves_out(caches: tuple[Path, Path]) -> None:
     results = evaluate(caches[0], [Noise(), "deebert"], protocols=["cross-fit"], losses=[], resamples=2).results
-    said = results["reason"].str.contains("resamples repeat the choice of the threshold, not the fit")
-    assert said[results["signal"] == "noise"].all()
-    assert not said[results["signal"] != "noise"].any()
+    with_reason = results["reason"].str.contains("resamples repeat the choice of the threshold, not the fit")
+    assert with_reason[results["signal"] == "noise"].all()
+    assert not with_reason[results["signal"] != "noise"].any()
 
 
 def cell(results, protocol: str, point: str, measure: str):

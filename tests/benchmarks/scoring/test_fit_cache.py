@@ -109,10 +109,10 @@ def test_an_edited_signal_of_ones_own_is_fitted_again(tmp_path: Path, cache: Cac
     source = Path(__file__).parents[3] / "signals" / "beem.py"
     text = source.read_text().replace('"beem"', '"my-beem"')
     for number, edited in enumerate((text, text + "\n# edited\n"), start=1):
-        mine = tmp_path / f"mine-{number}"
-        mine.mkdir()
-        (mine / "my_beem.py").write_text(edited)
-        fitted(load_registry([mine]).make("my-beem[weights=accuracy]"), cache)
+        folder = tmp_path / f"mine-{number}"
+        folder.mkdir()
+        (folder / "my_beem.py").write_text(edited)
+        fitted(load_registry([folder]).make("my-beem[weights=accuracy]"), cache)
         assert len(list(folder.glob("*.json"))) == number
 
 

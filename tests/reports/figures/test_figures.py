@@ -52,8 +52,8 @@ def test_a_run_over_two_models_has_every_figure_under_its_own_name(tmp_path_fact
 
 def test_the_users_settings_of_matplotlib_change_no_figure(small: FinishedRun) -> None:
     usual = drawn(small, "trade-off")
-    theirs = {"lines.linewidth": 9, "axes.facecolor": "red", "figure.figsize": (2, 2), "svg.fonttype": "path"}
-    with matplotlib.rc_context(theirs):
+    user_settings = {"lines.linewidth": 9, "axes.facecolor": "red", "figure.figsize": (2, 2), "svg.fonttype": "path"}
+    with matplotlib.rc_context(user_settings):
         assert drawn(small, "trade-off") == usual
         assert matplotlib.rcParams["lines.linewidth"] == 9
 
