@@ -11,212 +11,29 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.score_cache import fitted, score
-from exitbench.cache import Cache, Task, synthetic_cache
+from exitbench.benchmarks.scoring.score_cache import score
+from exitbench.cache import Cache, synthetic_cache
 from exitbench.errors import InputError
-from exitbench.models import EarlyExitClassifier, Examples, MultiExitConfig, MultiExitModel, Tokens, tokenize
-from exitbench.models.collecting import collect
-from exitbench.models.inference import unreachable_threshold
-from exitbench.models.network.families import FAMILIES
+from exitbench.models import EarlyExitClassifier, MultiExitModel
 from exitbench.models.network.same_model import require_same_model
-from exitbench.signals import ExitSignal, Integers, Layer, LearnedSignal, Reference, State, load_registry
-from tests.support.tiny_models import WORDS, save_backbone
-
-REGISTRY = load_registry()
-NOISE = 1e-5
-"""Scores and logits closer than this may fall on either side: batches of other sizes add in another order."""
-
-SIGNALS = [
-    "deebert",
-    "deebert[normalize=true]",
-    "right-tool",
-    "right-tool[temperature=fitted]",
-    "pabee",
-    "f-pabee",
-    "f-pabee[divergence=kl,patience=1]",
-    "pcee",
-    "pcee[patience=3]",
-    "e-lang",
-    "nsp",
-    "nsp[center=true]",
-    "cap",
-    "cap[alpha=10,center=true]",
-    "random",
-    "margin",
-    "margin[probabilities=true]",
-    "max-logit",
-    "gini",
-    "gen",
-    "beem",
-    "beem[weights=accuracy]",
-    "calibrated[of=deebert]",
-    "calibrated[of=f-pabee[patience=1],method=isotonic]",
-    "calibrated[of=meta]",
-    "meta",
-    "meta[target=final]",
-    "jei-gate[tradeoff=0.15]",
-    "eenet",
-]
-ROWS = 24
-
-
-def model_of(folder: Path, family: str = "bert", classes: int = 2, depth: int = 6, **config: Any) -> MultiExitModel:
-    """A random multi-exit model whose heads say different things about different texts."""
-    encoder = save_backbone(folder / f"{family}-{classes}", family, depth=depth)
-    names = tuple(f"class {number}" for number in range(classes))
-    settings = {"pooling": "mean", "pooler": "per-layer", "task": "reviews", "max_length": 12, **config}
-    model = MultiExitModel.from_backbone(encoder, MultiExitConfig(names, **settings), seed=1)
-    with torch.no_grad():
-        for m in range(1, model.depth + 1):
-            model.head(m).weight.mul_(3)
-            model.head(m).bias.normal_(generator=torch.Generator().manual_seed(m))
-    return model
-
-
-def texts(rows: int = ROWS, seed: int = 0, longest: int = 9) -> list[str]:
-    generator = np.random.default_rng(seed)
-    return [" ".join(generator.choice(WORDS, size=generator.integers(1, longest))) for _ in range(rows)]
-
-
-@dataclass(frozen=True)
-class Collected:
-    """A model, the texts as it reads them, and the cache that `exitbench collect` makes of them."""
-
-    model: MultiExitModel
-    tokens: Tokens
-    cache: Cache
-
-    @property
-    def decided(self) -> NDArray[np.bool_]:
-        """Samples whose two largest logits are further apart than noise at every layer, [samples]."""
-        margins = []
-        for m in range(1, self.cache.layers + 1):
-            top = self.cache.logits(m).topk(2, dim=1).values
-            margins.append((top[:, 0] - top[:, 1]).numpy())
-        return np.asarray(np.min(margins, axis=0) > NOISE)
-
-
-def collected(
-    folder: Path, family: str = "bert", classes: int = 2, *, features: str = "none", **config: Any
-) -> Collected:
-    model = model_of(folder, family, classes, **config)
-    labels = np.random.default_rng(1).integers(0, classes, ROWS).tolist()
-    tokens = tokenize(Examples(texts(), None, labels, model.config.classes), model.tokenizer, model.config.max_length)
-    task = Task("reviews", model.config.classes)
-    collect(model, tokens, task, "dev", folder / "cache", features=features, batch_size=16, device="cpu")
-    return Collected(model, tokens, Cache(folder / "cache"))
+from exitbench.signals import ExitSignal, Layer, Reference, State
+from tests.support.live_models import (
+    NOISE,
+    REGISTRY,
+    ROWS,
+    Collected,
+    collected,
+    gaps,
+    model_of,
+    texts,
+)
+from tests.support.tiny_models import save_backbone
 
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
 def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Collected:
     return collected(tmp_path_factory.mktemp("inference"), classes=request.param)
-
-
-def gaps(scores: NDArray[np.float64], signal: ExitSignal, depth: int) -> list[float]:
-    """Two thresholds, each between two scores further apart than noise (or whole), after which exits differ most."""
-    if isinstance(signal.thresholds, Integers):
-        candidates = np.array(signal.thresholds.values(depth), dtype=float)
-    else:
-        ordered = np.unique(scores[signal.first_exit_layer - 1 :])
-        candidates = (ordered[1:] + ordered[:-1])[np.diff(ordered) > 2 * NOISE] / 2
-        candidates = candidates[:: max(1, len(candidates) // 30)]
-    spread = [np.std(literal_exits(scores, signal, threshold)) for threshold in candidates]
-    return [float(candidates[at]) for at in np.argsort(spread)[-2:]]
-
-
-def literal_exits(scores: NDArray[np.float64], signal: ExitSignal, threshold: float) -> list[int]:
-    """The rule as a plain loop over samples and layers."""
-    compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[signal.exits_when]
-    internal, samples = scores.shape
-    exits = []
-    for row in range(samples):
-        for m in range(signal.first_exit_layer, internal + 1):
-            if compare(scores[m - 1, row], threshold):
-                exits.append(m)
-                break
-        else:
-            exits.append(internal + 1)
-    return exits
-
-
-def ready(text: str, cache: Cache) -> ExitSignal:
-    signal = REGISTRY.make(text)
-    if isinstance(signal, LearnedSignal):
-        signal = dataclasses.replace(signal, untaught=())  # so few samples would leave every layer out
-    return fitted(signal, cache) if signal.needs_fit else signal
-
-
-@pytest.mark.parametrize("text", SIGNALS)
-def test_exits_and_answers_equal_the_replay_of_a_cache(text: str, source: Collected) -> None:
-    cache, signal = source.cache, ready(text, source.cache)
-    scores = score(cache, signal)
-    predictions = cache.predictions()
-    decided = source.decided
-    assert decided.sum() >= 0.9 * ROWS, f"{ROWS - decided.sum()} samples tie: too few are left to compare"
-    seen = set()
-    for threshold in gaps(scores, signal, cache.layers):
-        exits = np.array(literal_exits(scores, signal, threshold))
-        seen |= set(exits.tolist())
-        for batch_size in (1, 5, ROWS):
-            live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
-            assert [answer.id for answer in live] == list(range(ROWS))
-            where = f"{text} at {threshold}, batches of {batch_size}"
-            assert np.array_equal(np.array([answer.exit_layer for answer in live])[decided], exits[decided]), where
-            answers = np.array([answer.class_index for answer in live])
-            assert np.array_equal(answers[decided], predictions[exits - 1, np.arange(ROWS)][decided]), where
-            for row in np.flatnonzero(decided & (exits < cache.layers)):
-                assert live[row].score == pytest.approx(scores[exits[row] - 1, row], abs=NOISE), where
-            assert all(answer.score is None for answer in live if answer.exit_layer == cache.layers)
-    assert len(seen) >= 2, "the thresholds tried say too little"
-
-
-@pytest.fixture(scope="module")
-def with_features(tmp_path_factory: pytest.TempPathFactory) -> Collected:
-    return collected(tmp_path_factory.mktemp("features"), features="float32")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "berxit",
-        "berxit[form=published]",
-        "calibrated[of=vim]",
-        "edr",
-        "fdbd",
-        "knn-agreement[neighbours=3]",
-        "mahalanobis",
-        "mahalanobis[form=margin]",
-        "meta[features=true]",
-        "residual",
-        "she",
-        "vim",
-    ],
-)
-def test_signals_learned_from_features_exit_live_as_in_the_replay(text: str, with_features: Collected) -> None:
-    source, signal = with_features, ready(text, with_features.cache)
-    scores = score(source.cache, signal)
-    decided = source.decided
-    for threshold in gaps(scores, signal, source.cache.layers):
-        exits = np.array(literal_exits(scores, signal, threshold))
-        for batch_size in (1, 32):
-            live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
-            left = np.array([answer.exit_layer for answer in live])
-            assert np.array_equal(left[decided], exits[decided]), f"at {threshold}, batches of {batch_size}"
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_drops_samples_and_keeps_the_exits_of_its_replay(family: str, tmp_path: Path) -> None:
-    source = collected(tmp_path, family)
-    signal = REGISTRY.make("cap")
-    scores = score(source.cache, signal)
-    threshold = gaps(scores, signal, source.cache.layers)[-1]
-    exits = np.array(literal_exits(scores, signal, threshold))
-    live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=32)
-    decided = source.decided
-    assert len(set(exits.tolist())) > 1
-    assert np.array_equal(np.array([answer.exit_layer for answer in live])[decided], exits[decided])
 
 
 @pytest.mark.parametrize("batch_size", [1, 8])
@@ -317,13 +134,6 @@ def test_a_model_from_disk_answers_like_the_one_in_memory(source: Collected, tmp
     assert live.predict(texts(9)) == EarlyExitClassifier(source.model, signal, 0.3).predict(texts(9))
 
 
-@pytest.mark.parametrize("text", SIGNALS)
-def test_nothing_passes_the_unreachable_threshold(text: str, source: Collected) -> None:
-    signal = ready(text, source.cache)
-    live = EarlyExitClassifier(source.model, signal, unreachable_threshold(signal))
-    assert {answer.exit_layer for answer in live.predict(texts(6))} == {source.model.depth}
-
-
 @pytest.mark.parametrize(
     ("text", "threshold", "message"),
     [
@@ -344,17 +154,6 @@ def test_a_signal_that_cannot_run_is_refused_at_once(
 def test_a_signal_without_a_meaning_in_this_network_is_refused_at_once(source: Collected) -> None:
     with pytest.raises(InputError, match=r"one pooler or none \(none or shared\), .* 'per-layer'"):
         EarlyExitClassifier(source.model, REGISTRY.make("saturation"), 0.9)
-
-
-def test_saturation_exits_live_as_in_the_replay_where_one_pooler_serves_all_layers(tmp_path: Path) -> None:
-    source = collected(tmp_path, features="float32", pooler="shared")
-    signal = REGISTRY.make("saturation")
-    scores = score(source.cache, signal)
-    for threshold in gaps(scores, signal, source.cache.layers):
-        exits = literal_exits(scores, signal, threshold)
-        for batch_size in (1, 32):
-            live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
-            assert [answer.exit_layer for answer in live] == exits
 
 
 def test_texts_and_second_texts_must_pair_up(source: Collected) -> None:

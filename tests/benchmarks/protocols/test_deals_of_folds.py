@@ -15,7 +15,7 @@ from exitbench.benchmarks.run.measurements import SavedMeasurements, question_of
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.errors import InputError
-from tests.benchmarks.protocols.test_protocols import literal_choice, literal_exits, literal_near, literal_point
+from tests.support.literal_points import literal_choice, literal_exits, literal_near, literal_point
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
 
 QUESTIONS = Questions(

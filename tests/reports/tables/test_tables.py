@@ -1,85 +1,19 @@
 """Tables show what the result files hold, and say what they leave out."""
 
-import csv
-import itertools
-import math
 import re
-from pathlib import Path
 
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exitbench.benchmarks.results.operating_point import NOWHERE, operating_point
-from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
-from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
-from exitbench.places import PUBLISHED
-from exitbench.reports.findings.duels import Duel
-from exitbench.reports.formats.csv import csv_table
-from exitbench.reports.formats.latex import latex_table
-from exitbench.reports.formats.markdown import markdown_table
-from exitbench.reports.run_data.finished_run import FinishedRun, RunEntry
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number, decimals, number
 from exitbench.reports.tables.all_tables import tables_of
-from exitbench.reports.tables.cells import pair_cell
-from exitbench.reports.tables.pairs import wins_cell, wins_cells
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow
 from exitbench.reports.tables.task_scores import backbone_table
-from tests.support.page_runs import HOSTILE, hostile_run, main_run
+from tests.support.page_runs import HOSTILE, hostile_run
+from tests.support.shown_numbers import check_numbers, row_of, short_name
 from tests.support.table_runs import sixty_signals, small_run, three_rows
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
-    return FinishedRun(main_run(tmp_path_factory))
-
-
-@pytest.fixture(scope="module")
-def tables(run: FinishedRun) -> list[Table]:
-    return tables_of(run)
-
-
-def short_name(tables: list[Table], start: str) -> Table:
-    return next(table for table in tables if table.name.startswith(start))
-
-
-def row_of(table: Table, name: str) -> TableRow:
-    return next(row for row in table.rows if row.cells[0].text == name)
-
-
-def indexed(path: Path, key: tuple[str, ...]) -> dict[tuple[object, ...], dict[str, object]]:
-    frame = pd.read_parquet(path)
-    records = {}
-    for record in frame.to_dict("records"):
-        layer = record["layer"]
-        record["operating_point"] = operating_point(record["operating_point"])
-        record["layer"] = None if layer is None or math.isnan(layer) else int(layer)
-        records[tuple(record[name] for name in key)] = record
-    return records
-
-
-def check_numbers(run: FinishedRun, tables: list[Table]) -> int:
-    """Every number of the tables against the files; how many there were."""
-    results, pairs = indexed(run.path / "results.parquet", KEY), indexed(run.path / "pairs.parquet", PAIR_KEY)
-    count = 0
-    for table in tables:
-        for shown in table.numbers():
-            if shown.source == "results":
-                row = results[shown.key]
-                assert shown.value == row["value"]
-                for side, name in ((shown.low, "low"), (shown.high, "high")):
-                    assert side == row[name] or (side is None and math.isnan(row[name]))
-            elif shown.source == "pairs":
-                row = pairs[shown.key]
-                assert abs(shown.value) == abs(row[shown.column])
-            else:
-                file, line = shown.key
-                with (PUBLISHED / file).open() as lines:
-                    record = list(csv.DictReader(lines))[line - 2]
-                assert shown.value == float(record[shown.column])
-            count += 1
-    return count
 
 
 def test_every_number_equals_its_row_in_the_files(run: FinishedRun, tables: list[Table]) -> None:
@@ -101,19 +35,6 @@ def test_the_text_of_a_cell_holds_the_texts_of_its_numbers(tables: list[Table]) 
         for row in table.rows:
             for cell in row.cells:
                 assert all(number.text in cell.text for number in cell.numbers)
-
-
-def test_best_and_ties_are_those_of_the_results(run: FinishedRun, tables: list[Table]) -> None:
-    marked = 0
-    for table in tables:
-        for row in table.rows:
-            for cell in row.cells:
-                if cell.numbers and cell.numbers[0].source == "results":
-                    source = run.rows[cell.key]
-                    assert (cell.best, cell.tied) == (bool(source.best), bool(source.tied_with_best))
-                    assert cell.status == source.status
-                    marked += cell.best
-    assert marked > 20
 
 
 def test_the_main_table_has_every_signal_every_bound_and_the_published_rows_apart(
@@ -168,145 +89,13 @@ def test_a_measured_cell_reads_score_and_speed_up(tables: list[Table]) -> None:
     assert [number.key[-1] for number in cell.numbers] == ["accuracy", "speed_up"]
 
 
-def test_an_unmatched_cell_is_marked_and_has_the_randomised_value_beside_it(tables: list[Table]) -> None:
-    cells = [
-        cell
-        for table in tables
-        if table.topic == "main"
-        for row in table.rows
-        for cell in row.cells
-        if cell.status == "unmatched"
-    ]
-    assert cells
-    for cell in cells:
-        assert cell.mark == "†"
-        assert not cell.best
-        assert not cell.tied
-    with_randomised = [cell for cell in cells if len(cell.numbers) == 3]
-    assert with_randomised
-    assert all(cell.numbers[2].key[-2] == "randomised" for cell in with_randomised)
-
-
-def test_a_degenerate_cell_is_shown_with_its_mark_and_a_note_and_is_never_best(tables: list[Table]) -> None:
-    cells = 0
-    for table in tables:
-        degenerate = [cell for row in table.rows for cell in row.cells if cell.status == "degenerate"]
-        cells += len(degenerate)
-        for cell in degenerate:
-            assert cell.mark == "§" and cell.numbers and not cell.best and not cell.tied
-            assert "every sample exits at layer" in cell.reason
-        assert any(note.startswith("§ every sample exits at one") for note in table.notes) == bool(degenerate)
-    assert cells
-
-
-def test_a_layer_without_an_exit_is_marked_in_every_format_and_never_best(tables: list[Table]) -> None:
-    table = short_name(tables, "dis-base")
-    early = [(row, cell) for row in table.rows for cell in row.cells if cell.status == "no-exit"]
-    assert early
-    for row, cell in early:
-        assert cell.mark == "¶" and cell.numbers and not cell.best and not cell.tied
-        assert cell.reason.startswith("no exit here: before layer")
-        assert f"{cell.text}¶" in markdown_table(table)
-        assert f"{{{cell.text}}}\\P{{}}" in latex_table(table).replace("\\%", "%")
-        assert row.cells[0].text in csv_table(table)
-    assert "no-exit" in csv_table(table)
-    for text in (markdown_table(table), latex_table(table).replace("\\P{}", "¶")):
-        assert "¶ cannot exit at this layer yet" in text
-
-
 def test_a_model_with_one_task_has_no_average(tables: list[Table]) -> None:
     assert [column.title for column in short_name(tables, "main-tiny").columns] == ["Signal", "MNLI"]
-
-
-def test_identical_signals_are_named_in_a_note_where_there_are_two_classes(tables: list[Table]) -> None:
-    in_sample = next(table for table in tables if table.name == "main-base-in-sample")
-    first, second = row_of(in_sample, "DeeBERT"), row_of(in_sample, "Right-Tool")
-    assert [cell.value for cell in first.cells[1:3]] == [cell.value for cell in second.cells[1:3]]
-    assert any("DeeBERT" in note and "Right-Tool" in note and "two classes" in note for note in in_sample.notes)
-
-
-def test_different_signals_are_not_called_identical(run: FinishedRun) -> None:
-    for twins in run.identical:
-        assert ("e-lang", "temperature=1,center=false") not in twins.members
-        for measure, layer in (("dis", 1), ("dis", 2)):
-            values = {
-                run.row(twins.cache, twins.protocol, *member, measure, NOWHERE, layer).value for member in twins.members
-            }
-            assert len({round(value, 6) for value in values if not math.isnan(value)}) <= 1
 
 
 def test_a_grid_has_a_row_for_each_value_and_one_for_the_choice(tables: list[Table]) -> None:
     table = short_name(tables, "parameters-cap-base")
     assert [row.cells[0].text for row in table.rows] == ["alpha=0.1", "alpha=1", "CAP, chosen", "Fixed layer"]
-
-
-class CountedPair(dict[str, object]):
-    """A row of the pairs that counts how often it is looked at."""
-
-    looks = 0
-
-    def __getitem__(self, key: str) -> object:
-        CountedPair.looks += 1
-        return super().__getitem__(key)
-
-
-def test_wins_look_at_every_pair_a_few_times_however_many_signals_there_are() -> None:
-    names = [(f"signal-{number}", "") for number in range(40)]
-    pairs = [
-        CountedPair(
-            signal_a=a, parameters_a="", signal_b=b, parameters_b="", measure="dis", p_adjusted=0.01, difference=1.0
-        )
-        for (a, _), (b, _) in itertools.combinations(names, 2)
-    ]
-    CountedPair.looks = 0
-    cells = wins_cells(names, pairs)
-    assert cells[0][1].text == "1 : 0"
-    assert cells[1][0].text == "0 : 1"
-    assert cells[3][3].text == "·"
-    assert CountedPair.looks <= 20 * len(pairs)
-
-
-@pytest.mark.parametrize(("p_adjusted", "claimed"), [(0.05, True), (math.nextafter(0.05, 1), False), (math.nan, False)])
-def test_tables_claim_at_exactly_the_adjusted_p_value_at_which_marks_do(p_adjusted: float, claimed: bool) -> None:
-    names = {"signal_a": "a", "parameters_a": "", "signal_b": "b", "parameters_b": "", "measure": "dis"}
-    numbers = {"difference": 1.0, "low": 0.0, "high": 2.0, "p_value": p_adjusted, "p_adjusted": p_adjusted, "n": 9}
-    pair = {**names, **numbers, "status": "ok", "reason": ""}
-    assert wins_cell([pair], ("a", ""), ("b", "")).text == ("1 : 0" if claimed else "0 : 0")
-    assert pair_cell(pair, (), 1).best == claimed
-    question = ("sst2", "base", "dev", NOWHERE, 2, "", "dis")
-    duel = Duel("SST-2", "layer 2", RunEntry("b", "", "B", "b"), question, pair)
-    assert (duel.verdict == "better") == claimed
-    marks = column_marks([5.0, 4.0], {(0, 1): p_adjusted})
-    assert (not marks.tied_with_best[1]) == (claimed or math.isnan(p_adjusted))
-
-
-def test_wins_count_claimed_differences(run: FinishedRun, tables: list[Table]) -> None:
-    table = next(table for table in tables if table.name == "wins-dis-base-in-sample")
-    pairs = pd.read_parquet(run.path / "pairs.parquet")
-    pairs_by_dis = pairs[(pairs["model"] == "base") & (pairs["protocol"] == "in-sample") & (pairs["measure"] == "dis")]
-    pairs_by_dis = pairs_by_dis[pairs_by_dis["layer"].isin([1, 2])]
-    labels = [column.title for column in table.columns[1:]]
-    for row in table.rows:
-        for title, cell in zip(labels, row.cells[1:], strict=True):
-            if cell.status != "ok":
-                continue
-            better = worse = 0
-            for pair in pairs_by_dis.itertuples():
-                a, b = run.label(pair.signal_a, pair.parameters_a), run.label(pair.signal_b, pair.parameters_b)
-                if {a, b} == {row.cells[0].text, title} and pair.p_adjusted < 0.05:
-                    ahead = (pair.difference > 0) == (a == row.cells[0].text)
-                    better, worse = better + ahead, worse + (not ahead)
-            assert cell.text == f"{better} : {worse}"
-
-
-def test_differences_change_sign_with_their_order(tables: list[Table]) -> None:
-    table = short_name(tables, "differences-base-sst2")
-    size = len(table.rows)
-    values = [[cell.value for cell in row.cells[1:]] for row in table.rows]
-    for i in range(size):
-        for j in range(size):
-            if i != j:
-                assert values[i][j] == -values[j][i]
 
 
 def test_backbones_stand_side_by_side_only_where_tasks_are_shared(tables: list[Table]) -> None:
@@ -381,22 +170,6 @@ def test_a_row_of_the_wrong_length_is_refused() -> None:
             columns=(TableColumn("a"), TableColumn("b")),
             rows=(TableRow((Cell("x", (Number(1.0, "1"),)),)),),
         )
-
-
-def test_in_sample_tables_mark_no_grid_as_best_and_say_why(run: FinishedRun, tables: list[Table]) -> None:
-    grids = {run.label(entry.signal, entry.parameters) for entry in run.entries if entry.is_grid}
-    assert grids
-    marked = {}
-    for protocol in ("in-sample", "cross-fit"):
-        table = next(table for table in tables if table.name == f"main-base-{protocol}")
-        marked[protocol] = {
-            row.cells[0].text for row in table.rows if any(cell.best or cell.tied for cell in row.cells)
-        }
-        for text in (markdown_table(table), latex_table(table)):
-            assert ("chose among several parameters" in text) == (protocol == "in-sample")
-    assert marked["in-sample"]
-    assert not marked["in-sample"] & grids
-    assert marked["cross-fit"] & grids
 
 
 def test_every_table_with_a_dis_says_what_it_is(tables: list[Table]) -> None:

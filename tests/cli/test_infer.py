@@ -1,4 +1,4 @@
-"""``exitbench infer`` and ``exitbench cost`` from end to end: what they write, and what they refuse in one line."""
+"""``exitbench infer`` from end to end: what it writes, and what it refuses in one line."""
 
 import csv
 import io
@@ -14,19 +14,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from exitbench.benchmarks.measures.cost_file import read_cost
 from exitbench.cache import synthetic_cache
-from exitbench.cli.app import main
+from tests.support.command_line import exit_code
 from tests.support.interrupts import interrupt
 from tests.support.tiny_models import save_backbone, tiny_model, write_reviews
 
 ROWS = 40
-
-
-def run(*words: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return int(ended.value.code or 0)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -45,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny_model(folder / "model", depth=6)
     write_reviews(folder / "data", {"dev": ROWS})
     words = "collect", "--model", folder / "model", "--data-dir", folder / "data", "--out", folder / "cache"
-    assert run(*words, "--device", "cpu") == 0
+    assert exit_code(*words, "--device", "cpu") == 0
     return folder
 
 
@@ -55,7 +48,7 @@ def infer(folder: Path) -> list[object]:
 
 
 def test_a_file_is_answered_row_by_row(infer: list[object], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(*infer, "--signal", "cap[alpha=1]", "--threshold", "0.5", folder / "data" / "dev.tsv") == 0
+    assert exit_code(*infer, "--signal", "cap[alpha=1]", "--threshold", "0.5", folder / "data" / "dev.tsv") == 0
     captured = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(captured.out)))
     assert list(rows[0]) == ["id", "class", "exit_layer", "score"]
@@ -73,7 +66,7 @@ def test_a_wanted_speed_up_is_read_off_the_cache_and_kept_live(
 ) -> None:
     out = tmp_path / "answers.jsonl"
     words = "--signal", "cap", "--calibrate", folder / "cache", "--speed-up", 2, "--format", "jsonl", "--out", out
-    assert run(*infer, *words, folder / "data" / "dev.tsv") == 0
+    assert exit_code(*infer, *words, folder / "data" / "dev.tsv") == 0
     captured = capsys.readouterr()
     assert captured.out == ""
     promised = float(re.findall(r"threshold \S+: (\S+)x fewer layers on the 40 samples of cache", captured.err)[0])
@@ -97,10 +90,10 @@ def test_a_grid_is_chosen_from_as_threshold_chooses(
     scores = [point.score("accuracy") if point.status == "ok" else -1.0 for point in points]
     best = 1 if scores[1] == max(scores) else scores.index(max(scores))  # patience=2 is the default
     words = ["--signal", "pcee[patience=1|2|3]", "--calibrate", folder / "cache", "--speed-up", 2]
-    assert run(*infer, *words, folder / "data" / "dev.tsv") == 0
+    assert exit_code(*infer, *words, folder / "data" / "dev.tsv") == 0
     chosen = f"chosen: {grid[best].text}; threshold {points[best].threshold!r}: {points[best].speed_up:.2f}x"
     assert chosen in capsys.readouterr().err
-    assert run(*infer, *words[:2], "--threshold", 0.5, folder / "data" / "dev.tsv") == 2
+    assert exit_code(*infer, *words[:2], "--threshold", 0.5, folder / "data" / "dev.tsv") == 2
     assert "expected one signal, found a grid of 3" in capsys.readouterr().err
 
 
@@ -121,10 +114,10 @@ def test_a_signal_that_learns_takes_what_it_learned_from_the_cache_or_from_a_fil
         ["--signal-file", tmp_path / "signal.json", "--threshold", 0.7],
         ["--signal-file", tmp_path / "both.json"],
     ):
-        assert run(*infer, *words, data) == 0
+        assert exit_code(*infer, *words, data) == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] == printed[2]
-    assert run(*infer, "--signal", text, "--threshold", 0.7, data) == 2
+    assert exit_code(*infer, "--signal", text, "--threshold", 0.7, data) == 2
     assert "learns from labelled samples" in capsys.readouterr().err
 
 
@@ -152,7 +145,7 @@ def test_every_kind_of_input_gives_the_same_answers(
         if words == ["-"]:
             data = io.TextIOWrapper(io.BytesIO("\n".join(texts).encode("utf-8-sig")))
             monkeypatch.setattr(sys, "stdin", data)
-        assert run(*common, *words) == 0
+        assert exit_code(*common, *words) == 0
         printed.append(capsys.readouterr().out)
     assert len(set(printed)) == 1
     assert len(printed[0].splitlines()) == 4
@@ -163,9 +156,9 @@ def test_pairs_of_texts_are_read_from_two_columns(
 ) -> None:
     (tmp_path / "pairs.csv").write_text("a,b\ngood film,bad film\ndull,it was long\n")
     words = [*infer, "--signal", "deebert", "--threshold", 0.0, "--text", "a"]
-    assert run(*words, "--text-pair", "b", tmp_path / "pairs.csv") == 0
+    assert exit_code(*words, "--text-pair", "b", tmp_path / "pairs.csv") == 0
     paired = capsys.readouterr().out
-    assert run(*words, tmp_path / "pairs.csv") == 0
+    assert exit_code(*words, tmp_path / "pairs.csv") == 0
     assert len(paired.splitlines()) == len(capsys.readouterr().out.splitlines()) == 3
 
 
@@ -173,7 +166,7 @@ def test_long_texts_are_cut_counted_and_said_once(
     infer: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.txt").write_text("good film\n" + ("dull " * 200 + "\n") * 3)
-    assert run(*infer, "--signal", "deebert", "--threshold", 0.5, "--batch-size", 1, tmp_path / "a.txt") == 0
+    assert exit_code(*infer, "--signal", "deebert", "--threshold", 0.5, "--batch-size", 1, tmp_path / "a.txt") == 0
     errors = capsys.readouterr().err
     assert errors.count("cut") == 1
     assert "4 texts; 3 of them longer than 128 tokens and cut;" in errors
@@ -232,7 +225,7 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     Path("bytes.txt").write_bytes(b"good\n\xff\xfe\n")
     before = sorted(path.name for path in tmp_path.iterdir())
     out = [] if "--out" in words else ["--out", "answers.csv"]
-    assert run(*infer, *out, *words) == 2
+    assert exit_code(*infer, *out, *words) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
@@ -245,14 +238,14 @@ def test_a_cache_of_another_model_is_refused(
 ) -> None:
     other = synthetic_cache(tmp_path / "other", rows=60, layers=6, width=16)
     words = [*infer, "--signal", "cap", "--speed-up", 2, "--calibrate", other, folder / "data" / "dev.tsv"]
-    assert run(*words) == 2
+    assert exit_code(*words) == 2
     assert "expected a cache of this model" in capsys.readouterr().err
 
 
 def test_a_model_without_exits_is_refused(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     encoder = save_backbone(tmp_path / "encoder")
     capsys.readouterr()
-    assert run("infer", "--model", encoder, *SIGNAL, folder / "data" / "dev.tsv") == 2
+    assert exit_code("infer", "--model", encoder, *SIGNAL, folder / "data" / "dev.tsv") == 2
     assert "expected a model with exits" in capsys.readouterr().err
 
 
@@ -289,71 +282,6 @@ def test_a_full_disk_is_one_line(
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(atomic_files.disk, "write", refuse)
-    assert run(*infer, *SIGNAL, "--out", tmp_path / "a.csv", folder / "data" / "dev.tsv") == 2
+    assert exit_code(*infer, *SIGNAL, "--out", tmp_path / "a.csv", folder / "data" / "dev.tsv") == 2
     assert "a.csv: cannot be written: no space left on the disk" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_tables_of_bert_base_show_the_published_figures_beside_the_counted(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert run("cost", "--out", tmp_path) == 0
-    printed = capsys.readouterr().out
-    for line in (
-        r"encoder +2 +sample, layer +1813\.5M +1863\.8M +1813\.5M",
-        r"projection_matrix +3 +layer, once +3\.0M +3\.0M +3\.0M",
-        r"offset_vector +2 +layer, once +– +– +4\.4K",
-        r"cap_suite +2 +sample, layer +1\.5K +1\.5K +–",
-        r"extra_heads +2 +16,918 \(16\.9K\) +16\.92K",
-        r"extra_heads +3 +25,377 \(25\.4K\) +25\.38K",
-    ):
-        assert re.search(line, printed), line
-    stored = read_cost(tmp_path)
-    assert stored is not None and stored.timing is None
-    assert {row.classes for row in stored.operations} == {2, 3}
-
-
-def test_a_model_is_counted_and_timed_beside_the_published_overheads(
-    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    words = ["--time", "--rounds", 2, "--length", 10, "--device", "cpu", "--out", tmp_path]
-    assert run("cost", "--model", folder / "model", *words) == 0
-    assert "Inference time with exits that nothing reaches" in capsys.readouterr().out
-    stored = read_cost(tmp_path)
-    assert stored is not None and stored.timing is not None
-    assert stored.shape.layers == 6 and stored.shape.width == 16
-    counted = {row.part: row.parameters for row in stored.parameters}
-    assert counted["counted_poolers"] == 6 * (16 * 16 + 16)
-    assert counted["counted_extra"] == 5 * (16 * 16 + 16) + counted["extra_heads"]
-    overheads = {row.title: row.published_overhead for row in stored.timing.rows}
-    signals = ["DeeBERT", "Right-Tool", "PABEE", "F-PABEE", "PCEE-BERT", "E-LANG", "NSP", "CAP"]
-    assert list(overheads) == ["plain network", *signals]
-    assert overheads["CAP"] == 6.4 and overheads["NSP"] is None and overheads["plain network"] == 0.0
-    assert stored.timing.setting["rounds"] == 2
-
-
-def test_a_shape_is_timed_with_random_weights(tmp_path: Path) -> None:
-    shape = ["--layers", 2, "--width", 64, "--intermediate", 96, "--classes", 3, "--length", 8]
-    words = ["--time", "--signals", "cap[alpha=0.1|1]", "--rounds", 1, "--device", "cpu", "--out", tmp_path]
-    assert run("cost", *shape, *words) == 0
-    stored = read_cost(tmp_path)
-    assert stored is not None and stored.timing is not None
-    assert [row.signal for row in stored.timing.rows] == ["plain network", "cap[alpha=0.1]", "cap"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--model", "nowhere"], "expected a model folder at nowhere, found no such folder"),
-        (["--time", "--width", "100"], "expected a width that is a multiple of 64"),
-        (["--time", "--signals", "kap", "--layers", "2", "--width", "64"], "unknown signal 'kap'"),
-        (["--layers", "0"], "--layers"),
-    ],
-)
-def test_wrong_questions_about_cost_are_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("cost", *words) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
