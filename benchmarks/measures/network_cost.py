@@ -58,7 +58,7 @@ class Parameters:
 
     part: str
     classes: int
-    parameter_table: int
+    parameters: int
     published: str = ""
 
 
