@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.guarantees.split import certifying_part
 from exitbench.benchmarks.protocols.splits import Part, parts_of
 from exitbench.benchmarks.scoring.calibration_layers import cannot_run, check_inputs
-from exitbench.benchmarks.scoring.configuration import Configuration, describe
+from exitbench.benchmarks.scoring.configuration import Configuration, configuration_of
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
 from exitbench.benchmarks.statistics.hashed_randomness import folds
@@ -71,7 +71,7 @@ def score_halves(
     for signal in signals:
         check_inputs(cache, signal)
     chosen: Target = target or cache.manifest.target
-    scoring = _Scoring({"test": cache}, {}, [describe(signal, cache.layers) for signal in signals], chosen)
+    scoring = _Scoring({"test": cache}, {}, [configuration_of(signal, cache.layers) for signal in signals], chosen)
     usable = [number for number, configuration in enumerate(scoring.configurations) if not configuration.problem]
     plain = {number: signals[number] for number in usable if not scoring.configurations[number].learns}
     scoring.score("test", plain, PLAIN)
@@ -87,7 +87,7 @@ def score_halves(
 def described_on(caches: Iterable[Cache], signal: ExitSignal) -> Configuration:
     """A signal in plain values, left out where one of the caches lacks what it reads."""
     several = list(caches)
-    configuration = describe(signal, several[0].layers)
+    configuration = configuration_of(signal, several[0].layers)
     reason = next(filter(None, (cannot_run(cache, signal) for cache in several)), "")
     if not reason:
         return dataclasses.replace(configuration, head_notes=head_notes(several[0], signal))

@@ -19,7 +19,7 @@ from exitbench.benchmarks.guarantees.halves import Halves, fastest, halves_of
 from exitbench.benchmarks.guarantees.losses import NO_F1, layer_losses
 from exitbench.benchmarks.guarantees.sentences import sentence
 from exitbench.benchmarks.results.vocabulary import Schedule
-from exitbench.benchmarks.run.measure_stage import default_position
+from exitbench.benchmarks.run.evaluated_configurations import default_position
 from exitbench.benchmarks.run.score_stage import score_halves
 from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache

@@ -8,13 +8,13 @@ import numpy as np
 
 from exitbench.benchmarks.guarantees.candidates import storable
 from exitbench.benchmarks.protocols.part_curves import PartCurves
-from exitbench.benchmarks.protocols.part_points import ResampledPoint
+from exitbench.benchmarks.protocols.part_result import ResampledPoint
 from exitbench.benchmarks.protocols.per_layer_points import FITS, part_thresholds, per_layer_point
 from exitbench.benchmarks.replay.operating_points import ROUNDING
 from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.vocabulary import Schedule
-from exitbench.benchmarks.run.measure_stage import cache_weights
+from exitbench.benchmarks.run.evaluated_configurations import cache_weights
 from exitbench.benchmarks.suites.questions import NO_PER_LAYER
 from exitbench.benchmarks.thresholds.evaluated_grid import EvaluatedGrid
 from exitbench.benchmarks.thresholds.recommendation import Threshold

@@ -120,9 +120,11 @@ def recommend(
         chosen=merged[protocol].choices.described(point)[0],
         exits_when=ready.exits_when,
         threshold=threshold,
-        speed_up=over_deals([value.speed_up for value in deals], expected.resampled.speed_up, samples.size),
-        score=over_deals(scores, draws, samples.size),
-        loss=over_deals([final_score - value for value in scores], final_draws.score(measure) - draws, samples.size),
+        speed_up=estimate_over_deals([value.speed_up for value in deals], expected.resampled.speed_up, samples.size),
+        score=estimate_over_deals(scores, draws, samples.size),
+        loss=estimate_over_deals(
+            [final_score - value for value in scores], final_draws.score(measure) - draws, samples.size
+        ),
         measure=measure,
         final_score=final_score,
         protocol=protocol,
@@ -154,7 +156,7 @@ def check_loss(loss: float, speed_up: float, max_loss: float) -> None:
         )
 
 
-def over_deals(values: Sequence[float], draws: NDArray[np.float64], n: int) -> Estimate:
+def estimate_over_deals(values: Sequence[float], draws: NDArray[np.float64], n: int) -> Estimate:
     """The mean of ``values`` [deals] with its interval; ``draws`` [resamples] are those of the first deal."""
     mean = mean_over_deals(values)
     return interval(mean, stretched(draws + (mean - values[0]), mean, deal_error(values)), n)

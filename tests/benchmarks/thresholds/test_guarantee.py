@@ -11,7 +11,7 @@ from exitbench.benchmarks.guarantees.certify import Promise
 from exitbench.benchmarks.guarantees.losses import RISKS
 from exitbench.benchmarks.guarantees.split import choosing_rows
 from exitbench.benchmarks.replay.exit_rule import exit_layers, per_layer_exits
-from exitbench.benchmarks.scoring.configuration import describe, signal_scores
+from exitbench.benchmarks.scoring.configuration import configuration_of, signal_scores
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.benchmarks.thresholds.guarantee import guaranteed_threshold
 from exitbench.cache import Cache, synthetic_cache
@@ -46,7 +46,7 @@ def cache(path):
 
 def scores_of(cache, record):
     signal = load_registry().from_json(record.signal)
-    return signal_scores(describe(signal, cache.layers), score(cache, signal))
+    return signal_scores(configuration_of(signal, cache.layers), score(cache, signal))
 
 
 def test_the_certified_threshold_passes_the_binomial_test_on_the_certifying_rows(cache):
