@@ -78,6 +78,17 @@ def equal_share_errors(ranking: Ranking, layer: int) -> EqualShareErrors:
     return EqualShareErrors(count, errors, 1 - right, right)
 
 
+def wrong_exits(ranking: Ranking) -> NDArray[np.float64]:
+    """The expected number of wrong exits at every layer, [layers], from the sort that DIS uses, without its error."""
+    return np.array([_wrong_exits_at(ranking, layer) for layer in range(1, ranking.layers + 1)])
+
+
+def _wrong_exits_at(ranking: Ranking, layer: int) -> float:
+    if not ranking.scored[layer - 1]:
+        return equal_share_errors(ranking, layer).count
+    return sum(float(exit_shares(part)[~part.easy_ranked].sum()) for _, part in ranking.sorted_parts(layer))
+
+
 def all_layers(ranking: Ranking) -> EqualShareErrors:
     """The errors of all layers together."""
     total = equal_share_errors(ranking, 1)

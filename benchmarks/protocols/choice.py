@@ -2,8 +2,9 @@
 
 Whoever wants a speed-up picks the parameters for that speed-up. So each operating point has its own choice: near a
 speed-up the configuration with the highest training score there, within a loss the one with the largest speed-up on the
-training samples; ties go to the default. Curves are chosen cost by cost. What belongs to no operating point (DIS, AURC)
-uses the choice at the primary speed-up, exit rates use the choice at theirs.
+training samples; ties go to the default. A configuration whose training samples would all exit at one layer, a fixed
+layer and not the signal, is chosen only where no other is there. Curves are chosen cost by cost. What belongs to no
+operating point (DIS, AURC) uses the choice at the primary speed-up, exit rates use the choice at theirs.
 """
 
 from __future__ import annotations
@@ -50,7 +51,22 @@ def choose(results: Results, default: int, criterion_of: Callable[[PartResult], 
     criteria = [[criterion_of(part) for part in parts] for parts in results]
     values = np.array([[criterion.value for criterion in parts] for parts in criteria])
     resampled = np.array([[criterion.resampled for criterion in parts] for parts in criteria])
-    return Choice(choose_resampled(values, default), choose_resampled(resampled, default))
+    one_layer = np.array([[criterion.one_layer for criterion in parts] for parts in criteria])
+    one_layer_resampled = np.array([[criterion.one_layer_resampled for criterion in parts] for parts in criteria])
+    return Choice(
+        choose_resampled(signals_first(values, one_layer), default),
+        choose_resampled(signals_first(resampled, one_layer_resampled), default),
+    )
+
+
+def signals_first(values: NDArray[np.float64], one_layer: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Criteria [configurations, ...] without those that are a fixed layer, where any other configuration has one.
+
+    >>> signals_first(np.array([[85.7, 85.7], [85.1, np.nan]]), np.array([[True, True], [False, False]])).tolist()
+    [[nan, 85.7], [85.1, nan]]
+    """
+    others = (~np.isnan(values) & ~one_layer).any(axis=0)
+    return np.where(one_layer & others, np.nan, values)
 
 
 class Choices:

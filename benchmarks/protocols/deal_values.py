@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
+from exitbench.benchmarks.measures.calibration import calibration_errors
+from exitbench.benchmarks.measures.equal_share import wrong_exits
+from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.replay.operating_points import mean_below
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint
-from exitbench.benchmarks.results.vocabulary import Ties
+from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE, Ties
 
 Values = dict[tuple[OperatingPoint, int | None, str, str], float]
 """Operating point, layer, decisions and measure, as a row of the results has them, to the value."""
 
 
-def deal_values(merged: MergedParts, ties: Ties) -> Values:
-    """Every value that the results have of an entry but its area, without intervals; NaN or absent where none is."""
-    return {**ranking_values(merged, ties), **point_values(merged), **rate_values(merged)}
+def deal_values(merged: MergedParts, ties: Ties, *, is_probability: bool = False) -> Values:
+    """Every value that the results have of an entry but its area, without intervals; NaN or absent where none is.
 
-
-def ranking_values(merged: MergedParts, ties: Ties) -> Values:
-    """DIS, tied share, AURC and excess AURC at every internal layer."""
+    ``is_probability`` says that its certainties are probabilities of being right, which may be calibrated.
+    """
     ranking = merged.ranking(merged.samples.outcomes.correct[:-1])
+    values = {**ranking_values(ranking, ties), **equal_share_values(ranking)}
+    if is_probability:
+        values |= calibration_values(ranking)
+    return {**values, **point_values(merged), **rate_values(merged)}
+
+
+def ranking_values(ranking: Ranking, ties: Ties) -> Values:
+    """DIS, tied share, AURC and excess AURC at every internal layer."""
     columns = {
         "dis": ranking.dis(ties),
         "tied_share": ranking.tied_share,
@@ -32,6 +41,27 @@ def ranking_values(merged: MergedParts, ties: Ties) -> Values:
         (NOWHERE, layer, "", measure): float(column[layer - 1])
         for measure, column in columns.items()
         for layer in range(1, ranking.layers + 1)
+    }
+
+
+def equal_share_values(ranking: Ranking) -> Values:
+    """Both rates at equal exit shares, over all internal layers and at each; absent where no decision falls so."""
+    errors = wrong_exits(ranking)
+    values: Values = {}
+    for measure, decisions in (("premature_rate", ranking.hard), ("delayed_rate", ranking.easy)):
+        if decisions.sum():
+            values[NOWHERE, None, EQUAL_SHARE, measure] = 100.0 * float(errors.sum()) / int(decisions.sum())
+        for layer in np.flatnonzero(decisions):
+            values[NOWHERE, int(layer) + 1, EQUAL_SHARE, measure] = 100.0 * float(errors[layer]) / int(decisions[layer])
+    return values
+
+
+def calibration_values(ranking: Ranking) -> Values:
+    """ECE and Brier score at every internal layer with scores."""
+    return {
+        (NOWHERE, int(layer) + 1, "", measure): value
+        for layer in np.flatnonzero(ranking.scored)
+        for measure, (value, _) in calibration_errors(ranking.certainty[layer], ranking.right[layer]).items()
     }
 
 
@@ -50,8 +80,8 @@ def point_values(merged: MergedParts) -> Values:
 
 
 def tally_values(merged: MergedParts, point: OperatingPoint, tally: Tally, decisions: str = "") -> Values:
-    """Speed-up and task scores of one tally."""
-    named: dict[str, float] = {"speed_up": float(tally.speed_up)}
+    """Speed-up, mean exit layer and task scores of one tally."""
+    named: dict[str, float] = {"speed_up": float(tally.speed_up), "mean_exit_layer": float(tally.mean_exit_layer)}
     named |= {measure: float(tally.score(measure)) for measure in merged.samples.outcomes.measures}
     return {(point, None, decisions, measure): value for measure, value in named.items()}
 
@@ -64,6 +94,7 @@ def rate_values(merged: MergedParts) -> Values:
         whole = tally.sum_layers()
         values[point, None, decisions, "premature_rate"] = float(whole.premature)
         values[point, None, decisions, "delayed_rate"] = float(whole.delayed)
+        values[point, None, decisions, "exit_share"] = float(whole.exit_share)
         for measure, column in (("premature_rate", tally.premature), ("delayed_rate", tally.delayed)):
             for layer, value in enumerate(np.asarray(column), start=1):
                 values[point, layer, decisions, measure] = float(value)

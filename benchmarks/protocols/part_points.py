@@ -68,19 +68,27 @@ def evaluate_part(
         else:
             points[point] = _at_threshold(curves, part, test, point)
     near = near_scores(train, targets, measure)
-    near_resampled = resampled_near_scores(resampled, targets, nearest, measure)
+    chosen_on = resampled.train_at(nearest)
+    near_resampled = np.where(is_near(chosen_on.speed_up, targets[:, None]), chosen_on.score(measure), np.nan)
     band = slice(len(speed_ups), None)
-    criteria = {point: Criterion(near[row], near_resampled[row]) for row, point in enumerate(speed_ups)}
+    near_one_layer, drawn_one_layer = train.one_layer[nearest_points(train, targets)], one_layer_drawn(train, chosen_on)
+    criteria = {
+        point: Criterion(near[row], near_resampled[row], near_one_layer[row], drawn_one_layer[row])
+        for row, point in enumerate(speed_ups)
+    }
     for point in losses:
-        realised = resampled.train_at(np.maximum(last_within[point], 0)).speed_up
+        chosen_on = resampled.train_at(np.maximum(last_within[point], 0))
+        last = value_within_loss(train, point.number, measure)
         criteria[point] = Criterion(
-            np.asarray(value_within_loss(train, point.number, measure).speed_up),
-            np.where(last_within[point] < 0, np.nan, realised),
+            np.asarray(last.speed_up),
+            np.where(last_within[point] < 0, np.nan, chosen_on.speed_up),
+            _exits_at_one_layer(train, last),
+            one_layer_drawn(train, chosen_on),
         )
     every, reached = _resampled_rates(curves, part, resampled, nearest_to[at_speed_up(questions.rates_speed_up)])
     return PartResult(
         criteria=criteria,
-        band_criteria=Criterion(near[band], near_resampled[band]),
+        band_criteria=Criterion(near[band], near_resampled[band], near_one_layer[band], drawn_one_layer[band]),
         points=points,
         rates=_rates(train, test, questions.rates_speed_up, every, reached),
         band=_band(train, test, targets[band]),
@@ -106,14 +114,19 @@ def evaluate_part_exactly(
         if point.kind == "speed_up":
             points[point] = _at_speed_up(train, test, point.number, no_draws)
             near = near_scores(train, np.array([point.number]), measure)[0]
+            one_layer = train.one_layer[nearest_point(train, point.number)]
         else:
             points[point] = _within_loss(train, test, point.number, measure, no_draws)
-            near = np.asarray(value_within_loss(train, point.number, measure).speed_up)
-        criteria[point] = Criterion(near, none)
+            last = value_within_loss(train, point.number, measure)
+            near, one_layer = np.asarray(last.speed_up), _exits_at_one_layer(train, last)
+        criteria[point] = Criterion(near, none, one_layer, none.astype(bool))
     along_costs = np.zeros((len(costs), 0))
+    near_one_layer = train.one_layer[nearest_points(train, 1 / costs)]
     return PartResult(
         criteria=criteria,
-        band_criteria=Criterion(near_scores(train, 1 / costs, measure), along_costs),
+        band_criteria=Criterion(
+            near_scores(train, 1 / costs, measure), along_costs, near_one_layer, along_costs.astype(bool)
+        ),
         points=points,
         rates=_rates(train, test, questions.rates_speed_up, no_rates, no_rates),
         band=_band(train, test, 1 / costs),
@@ -123,6 +136,12 @@ def evaluate_part_exactly(
         final=test.final,
         final_resampled=no_draws,
     )
+
+
+def _exits_at_one_layer(train: Curve, value: PointValue) -> NDArray[np.bool_]:
+    """Whether all samples exit at one layer at a point of their curve; not where there is no such point."""
+    defined = value.status != "undefined"
+    return np.asarray(train.one_layer[train.points_at(value.threshold)] if defined else False)
 
 
 def part_curves_of(curves: PartCurves, part: Part) -> tuple[Curve, Curve]:
@@ -147,12 +166,13 @@ def near_scores(train: Curve, speed_ups: NDArray[np.float64], measure: Measure) 
     return np.where(is_near(tally.speed_up, speed_ups), tally.score(measure), np.nan)
 
 
-def resampled_near_scores(
-    resampled: ResampledPart, speed_ups: NDArray[np.float64], nearest: NDArray[np.int64], measure: Measure
-) -> NDArray[np.float64]:
-    """The same in every resample, whose nearest points are ``nearest`` [speed_ups, resamples]."""
-    tally = resampled.train_at(nearest)
-    return np.where(is_near(tally.speed_up, speed_ups[:, None]), tally.score(measure), np.nan)
+def one_layer_drawn(train: Curve, drawn: Tally) -> NDArray[np.bool_]:
+    """Where all training samples that a resample drew exit at one layer, in the shape of ``drawn``.
+
+    That is the last layer or the earliest at which any sample can exit: their sum says that nobody is elsewhere.
+    """
+    earliest = int(train.exit_layers(train.points - 1).min())
+    return np.asarray((drawn.layers == earliest * drawn.samples) | (drawn.layers == train.depth * drawn.samples))
 
 
 def is_near(realised: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -33,11 +33,15 @@ class ResampledPoint(PointValue):
 class Criterion:
     """What a choice among configurations looks at on the training samples, the larger the better; NaN: not there.
 
-    A number with its resamples [resamples], or along a curve [costs] and [costs, resamples].
+    A number with its resamples [resamples], or along a curve [costs] and [costs, resamples]. ``one_layer`` and
+    ``one_layer_resampled``, in the same shapes, say where all training samples would exit at one layer: a fixed layer
+    and not the signal, which is chosen only where there is nothing else.
     """
 
     value: NDArray[np.float64]
     resampled: NDArray[np.float64]
+    one_layer: NDArray[np.bool_]
+    one_layer_resampled: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

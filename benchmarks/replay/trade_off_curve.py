@@ -77,6 +77,14 @@ class Curve:
         """Mean cost paid over that of the last layer, [points], never rising."""
         return self.tally.relative_cost
 
+    @cached_property
+    def one_layer(self) -> NDArray[np.bool_]:
+        """The points at which all samples exit at one and the same layer, [points]: a fixed layer, not the signal."""
+        samples, layers = self.outcomes.samples, np.arange(1, self.depth + 1, dtype=np.int64)
+        # All layers are equal exactly where the sum of squares is as small as it can be for their sum.
+        squares = self.events.running_cost(layers**2, samples)
+        return np.asarray(samples * squares == self.tally.layers**2)
+
     @property
     def cost_range(self) -> tuple[float, float]:
         """The smallest and the largest relative cost this signal can have here."""

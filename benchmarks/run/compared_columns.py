@@ -175,6 +175,7 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
                 for contestant, _ in present
             ],
             pairs,
+            errors,
         )
     elif measure in INFLUENCES and layer is not None:
         influence = [contestant.influence(layer, measure) for contestant, _ in present]

@@ -152,7 +152,7 @@ class _Measuring:
         primary = merged.choices.at(merged.choices.primary)
         first_exit = max(self.scored.configurations[numbers[int(number)]].first_exit_layer for number in primary.parts)
         is_probability = self.scored.configurations[numbers[0]].is_probability
-        further = self._further(merged)
+        further = self._further(merged, is_probability=is_probability)
         rows = measured_rows(
             blank, merged, self.samples, self.questions, first_exit, further, is_probability=is_probability
         )
@@ -181,9 +181,9 @@ class _Measuring:
             for measure, counts in zip(FIT_SIZES, zip(*sizes, strict=True), strict=True)
         ]
 
-    def _further(self, merged: MergedParts) -> dict[Question, NDArray[np.float64]]:
+    def _further(self, merged: MergedParts, *, is_probability: bool) -> dict[Question, NDArray[np.float64]]:
         """The values of further deals by question, NaN for a deal without one."""
-        values = [deal_values(deal, self.questions.ties) for deal in merged.deals]
+        values = [deal_values(deal, self.questions.ties, is_probability=is_probability) for deal in merged.deals]
         every = dict.fromkeys(question for deal in values for question in deal)
         return {question: np.array([deal.get(question, np.nan) for deal in values]) for question in every}
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.measures.exit_rates import rates_everywhere
 from exitbench.benchmarks.measures.risk_coverage import risk_at
 from exitbench.benchmarks.protocols.entry_curve import CurvePiece
+from exitbench.benchmarks.protocols.mean_curve import mean_curve
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.splits import fold_numbers
 from exitbench.benchmarks.replay.bounds import fixed_curve, random_curve
@@ -128,24 +129,17 @@ def exact_points(columns: Mapping[str, Any], piece: CurvePiece, measure: Measure
 
 def band_rows(columns: Mapping[str, Any], merged: MergedParts, measure: Measure, *, points: bool) -> pa.Table:
     """The band at fixed costs; with ``points`` also the curve itself there, for protocols without a threshold axis."""
-    tally, resampled = merged.band
-    kept = merged.reaches
-    if not kept.any():  # a signal with a single operating point has no band
+    curve = mean_curve(merged, measure)
+    if curve is None:
         return empty("curves")
-    scores = resampled.score(measure)[kept]
-    # Both give the same; the one that looks for NaN goes row by row.
-    quantile = np.nanquantile if np.isnan(scores).any() else np.quantile
-    low, high = quantile(scores, [0.025, 0.975], axis=1)
-    score = tally.score(measure)[kept]
-    low, high = np.minimum(low, score), np.maximum(high, score)
     values = {
         **columns,
-        "cost": tally.relative_cost[kept][::-1],
-        "speed_up": tally.speed_up[kept][::-1],
-        "score": score[::-1],
+        "cost": curve.cost[::-1],
+        "speed_up": curve.speed_up[::-1],
+        "score": curve.score[::-1],
     }
-    count = int(kept.sum())
-    band = columns_table("curves", {**values, "kind": "band", "low": low[::-1], "high": high[::-1]}, count)
+    count = len(curve.cost)
+    band = columns_table("curves", {**values, "kind": "band", "low": curve.low[::-1], "high": curve.high[::-1]}, count)
     if not points:
         return band
     return pa.concat_tables([columns_table("curves", {**values, "kind": "point"}, count), band])

@@ -77,8 +77,8 @@ def over_deals(measured: Measured, further: Deals) -> Measured:
 
 
 def influence_interval(measure: str, value: float, error: float) -> tuple[float, float]:
-    """The interval of a measure of one layer from its standard error: on the logit scale for DIS, else normal."""
-    if measure == "dis":
+    """The interval of a measure from its standard error: for DIS and exit rates on the logit scale, else normal."""
+    if measure in ("dis", "premature_rate", "delayed_rate"):
         return logit_interval(value, error)
     return max(value - NORMAL_QUANTILE * error, 0.0), value + NORMAL_QUANTILE * error
 

@@ -145,9 +145,11 @@ def test_shuffling_the_labels_of_a_fold_changes_nothing_that_is_chosen_for_it(tm
 
 
 def test_a_tie_goes_to_the_default():
-    parts = [
-        [Criterion(np.array(value), np.array([value, 90.0 - value]))] for value in (80.0, 80.0, 70.0)
-    ]  # [configurations][parts]
+    never, never_drawn = np.array(False), np.zeros(2, dtype=bool)
+    parts = [  # [configurations][parts]
+        [Criterion(np.array(value), np.array([value, 90.0 - value]), never, never_drawn)]
+        for value in (80.0, 80.0, 70.0)
+    ]
     choice = choose(parts, default=1, criterion_of=lambda criterion: criterion)
     assert choice.parts.tolist() == [1]
     assert choice.resampled.tolist() == [[1, 2]]

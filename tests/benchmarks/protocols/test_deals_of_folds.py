@@ -4,16 +4,19 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
 
+from exitbench.benchmarks.protocols.mean_curve import mean_curve
+from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.splits import DEAL_SEED, parts_of
 from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up, at_threshold
+from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE
 from exitbench.benchmarks.run.compare_stage import compare_signals
 from exitbench.benchmarks.run.evaluated_configurations import evaluate_configurations, merged_parts
 from exitbench.benchmarks.run.measure_stage import measure_signal
 from exitbench.benchmarks.run.measurements import SavedMeasurements, question_of, save_measurements
-from exitbench.benchmarks.statistics.hashed_randomness import folds
-from exitbench.benchmarks.suites.questions import Questions
+from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
+from exitbench.benchmarks.suites.questions import Questions, band_costs
 from exitbench.errors import InputError
 from tests.support.literal_points import literal_choice, literal_exits, literal_near, literal_point
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
@@ -108,6 +111,86 @@ def test_dis_is_a_mean_over_deals_too(scored, measured):
         assert row.low < row.value < row.high
 
 
+def literal_certainty(deal):
+    """The grid's certainties under one deal: every fold's by the configuration chosen on the others at 2x."""
+    fold = folds(np.arange(60), deal * DEAL_SEED, 3)
+    certainty = np.zeros((4, 60))
+    for number in range(3):
+        train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        near = [literal_near(values[:, train], RIGHT[:, train], 2.0) for values in SCORES]
+        certainty[:, test] = SCORES[literal_choice(near, default=1)][:, test]
+    return fold, certainty
+
+
+def literal_equal_share(deal, layers):
+    """Wrong exits where each fold's R surest samples exit, R being its right answers, over the wrong answers."""
+    fold, certainty = literal_certainty(deal)
+    errors = wrong = 0
+    for layer in layers:
+        for number in range(3):
+            here = np.flatnonzero(fold == number)
+            right = RIGHT[layer - 1, here]
+            surest = np.argsort(-certainty[layer - 1, here], kind="stable")[: right.sum()]
+            errors += (~right[surest]).sum()
+            wrong += (~right).sum()
+    return 100 * errors / wrong
+
+
+@pytest.mark.parametrize("layer", [None, 2])
+def test_rates_at_equal_exit_shares_are_means_over_deals(scored, measured, layer):
+    assert len(np.unique(SCORES)) == np.size(SCORES)  # no ties, so the surest are what a sort says
+    once = measure_signal(scored, [[0, 1]], dataclasses.replace(QUESTIONS, deals=1), ("pairs",))
+    question = (NOWHERE, layer, EQUAL_SHARE, "premature_rate")
+    row, first = rows_of(measured, "a=0|1")[question], rows_of(once, "a=0|1")[question]
+    literal = np.array([literal_equal_share(deal, [layer] if layer else range(1, 5)) for deal in range(4)])
+    assert first.value == pytest.approx(literal[0])
+    assert row.value == pytest.approx(literal.mean())
+    assert row.std_err**2 == pytest.approx(first.std_err**2 + literal.var(ddof=1) / 4)
+    assert 0 < row.low < row.value < row.high < 100
+
+
+def test_calibration_and_the_share_of_exits_are_means_over_deals(tmp_path):
+    sure = [1 / (1 + np.exp(-scores)) for scores in SCORES]
+    configurations = [
+        configuration(parameters=f"a={number}", changed=1 - number, is_probability=True) for number in range(2)
+    ]
+    scored = scored_cache(tmp_path, LABELS, PREDICTIONS, sure, configurations)
+    dealt, once = (
+        rows_of(
+            measure_signal(scored, [[0, 1]], dataclasses.replace(QUESTIONS, deals=deals), ("pairs",)),
+            "a=0|1",
+        )
+        for deals in (4, 1)
+    )
+    literal = []
+    for deal in range(4):
+        certainty = 1 / (1 + np.exp(-literal_certainty(deal)[1][1]))
+        literal.append(100 * np.mean((certainty - RIGHT[1]) ** 2))
+    brier = (NOWHERE, 2, "", "brier")
+    assert once[brier].value == pytest.approx(literal[0])
+    assert dealt[brier].value == pytest.approx(np.mean(literal))
+    assert dealt[brier].std_err ** 2 == pytest.approx(once[brier].std_err ** 2 + np.var(literal, ddof=1) / 4)
+    share = (at_speed_up(2.0), None, "all", "exit_share")
+    assert dealt[share].value != once[share].value
+
+
+def test_the_curve_is_the_mean_over_deals_at_every_cost(scored):
+    evaluation = evaluate_configurations(scored, [0, 1], QUESTIONS)
+    merged = merged_parts(scored, evaluation, "cross-fit", [0, 1], QUESTIONS)
+    curve = mean_curve(merged, "accuracy")
+    kept = np.all([deal.reaches for deal in (merged, *merged.deals)], axis=0)
+    costs = np.array(band_costs(scored.samples("test").outcomes.cheapest))
+    for position in (0, len(curve.cost) // 2, -1):
+        speed_up = 1 / costs[np.flatnonzero(kept)[position]]
+        literal = np.array([literal_deal(deal, speed_up, SCORES) for deal in range(4)])
+        assert curve.score[position] == pytest.approx(literal[:, 1].mean())
+        assert curve.cost[position] == pytest.approx((1 / literal[:, 0]).mean())
+    assert (curve.low <= curve.score).all()
+    assert (curve.score <= curve.high).all()
+    alone = mean_curve(MergedParts(merged.choices, merged.parts, merged.samples), "accuracy")
+    assert (curve.high - curve.low).mean() > (alone.high - alone.low).mean()
+
+
 def test_a_paired_difference_has_the_spread_of_the_difference(scored):
     pairs = []
     for deals in (4, 1):
@@ -123,6 +206,59 @@ def test_a_paired_difference_has_the_spread_of_the_difference(scored):
     dealt, single = (by_question["area", None] for by_question in pairs)
     assert dealt["std_err"] > single["std_err"] > 0
     assert (dealt["p_value"] <= 0.05) == (not dealt["low"] <= 0 <= dealt["high"])
+
+
+def literal_resamples(scores, speed_up, resamples):
+    """Accuracy [resamples] of one signal at a speed-up: each resample of the first deal tries every threshold.
+
+    A row counts as often as it is drawn, in the rows that choose and in the fold that is scored. Among thresholds that
+    the choosing rows cannot tell apart, the one nearest to the other side of the speed-up counts.
+    """
+    weights = poisson_weights(np.arange(60), 0, resamples).astype(int)
+    levels = np.unique(np.maximum.accumulate(scores, axis=0))[::-1]
+    thresholds = [np.inf, *((levels[1:] + levels[:-1]) / 2), -np.inf]
+    exits = np.array([literal_exits(scores, threshold) for threshold in thresholds])
+    right = RIGHT[exits - 1, np.arange(60)]
+    fold = folds(np.arange(60), 0, 3)
+    accuracy = []
+    for drawn in weights.T:
+        correct = 0
+        for number in range(3):
+            chosen_on, scored_on = drawn * (fold != number), drawn * (fold == number)
+            best = None
+            for point in range(len(thresholds)):
+                realised = 5 * chosen_on.sum() / (exits[point] @ chosen_on)
+                key = (abs(realised - speed_up), -realised)
+                if best is None or key < best[0] or (key == best[0] and realised < speed_up):
+                    best = key, point
+            correct += right[best[1]] @ scored_on
+        accuracy.append(100 * correct / drawn.sum())
+    return np.array(accuracy)
+
+
+@pytest.mark.parametrize("speed_up", [1.5, 2.0])
+def test_a_bootstrap_pair_has_the_resamples_and_the_deals_of_its_difference(scored, speed_up):
+    questions = dataclasses.replace(QUESTIONS, speed_ups=(1.5, 2.0))
+    signal = measure_signal(scored, [[0], [1]], questions, ("pairs",))
+    point = at_speed_up(speed_up)
+    # Whatever their status: the test is of the arithmetic.
+    rows = [row._replace(status="ok") for row in signal.rows]
+    compared = compare_signals(scored, [dataclasses.replace(signal, rows=rows)], questions, ("pairs",)).pairs
+    (pair,) = [pair for pair in compared if (pair["operating_point"], pair["measure"]) == (point.text, "accuracy")]
+    deals = np.array(
+        [literal_deal(deal, speed_up, SCORES[:1])[1] - literal_deal(deal, speed_up, SCORES[1:])[1] for deal in range(4)]
+    )
+    resampled = literal_resamples(SCORES[0], speed_up, 40) - literal_resamples(SCORES[1], speed_up, 40)
+    value, added = deals.mean(), deals.std(ddof=1) / 2
+    error = np.sqrt(resampled.var(ddof=1) + added**2)
+    assert added > 0
+    assert pair["difference"] == pytest.approx(value)
+    assert pair["std_err"] == pytest.approx(error)
+    moved = resampled - deals[0] + value  # those of the first deal, around the mean, stretched to the whole error
+    around = value + (moved - value) * error / resampled.std(ddof=1)
+    low, high = np.quantile(around, [0.025, 0.975])
+    assert pair["low"] == pytest.approx(min(low, value - norm.ppf(0.975) * error))
+    assert pair["high"] == pytest.approx(max(high, value + norm.ppf(0.975) * error))
 
 
 def test_a_status_is_judged_on_the_mean_over_deals(scored):

@@ -22,6 +22,7 @@ def assert_curve_is_literal(case: Case) -> None:
         assert literal_exits(case.scores, threshold) == list(exits)
         assert curve.exit_layers(point).tolist() == list(exits)
         assert curve.histogram(point).sum() == len(exits)
+        assert bool(curve.one_layer[point]) == (len(set(exits)) == 1)
         counts = literal_tally(case, exits)
         assert {name: int(getattr(curve.tally[point], name)) for name in NAMES} == counts
 
