@@ -28,6 +28,7 @@ from exitbench.benchmarks.run.contestants import Contestant
 from exitbench.benchmarks.run.evaluated_configurations import cache_weights, protocol_parts
 from exitbench.benchmarks.run.measurements import ComparedEntry, Measurements, question_of
 from exitbench.benchmarks.run.rows.figure_rows import fixed_layer_rows, random_exit_rows
+from exitbench.benchmarks.run.rows.fixed_layer_rows import fixed_area_row, fixed_within_rows
 from exitbench.benchmarks.run.rows.measured import Measured, over_deals, with_intervals
 from exitbench.benchmarks.run.rows.measured_rows import tally_rows
 from exitbench.benchmarks.run.rows.per_layer_rows import adjusted_pairs
@@ -63,6 +64,8 @@ def compare_signals(
         areas = area_rows(columns, entries, samples, questions.area_range, weights)
         rows += [area.row for area in areas]
         rows += bound_rows(columns, samples, questions, weights)
+        rows += fixed_within_rows(columns, scored, questions)
+        rows.append(fixed_area_row(columns, samples, questions.area_range, weights))
         curves.append(random_exit_rows({**columns, "signal": "random", "parameters": ""}, samples))
         curves.append(fixed_layer_rows({**columns, "signal": "fixed", "parameters": ""}, samples))
         if "pairs" not in tables:

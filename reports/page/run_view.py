@@ -19,7 +19,8 @@ from exitbench.reports.run_data.provenance import SourceRows, task_with_model
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.per_task import task_table
 from exitbench.reports.tables.table import TOPICS, Cell, Table
-from exitbench.reports.verdict.alerts import Alert, alerts_of
+from exitbench.reports.verdict.alert import Alert
+from exitbench.reports.verdict.alerts import alerts_of
 from exitbench.reports.verdict.standings import Standings
 from exitbench.reports.verdict.verdict import RunVerdict, verdict_of
 

@@ -143,7 +143,7 @@ def loss_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         question="How fast may the network get before its task score falls by more than a given loss?",
         topic="loss",
         columns=tuple(columns),
-        rows=(*entry_rows(run, cells), *foot_rows(run, cells)),
+        rows=(*entry_rows(run, cells), *bound_table_rows(run, ("fixed",), cells), *foot_rows(run, cells)),
         notes=("Cells: speed-up (points that the scored rows lose).",),
         protocol=protocol,
         model=group.model,
@@ -169,7 +169,7 @@ def area_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         question=f"Which signal keeps most of the score over relative costs {area_span(run)}?",
         topic="main",
         columns=(TableColumn("Signal"), *columns),
-        rows=(*entry_rows(run, cells), *foot_rows(run, cells)),
+        rows=(*entry_rows(run, cells), *bound_table_rows(run, ("fixed",), cells), *foot_rows(run, cells)),
         protocol=protocol,
         model=group.model,
     )

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.schema import Row
-from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import task_with_model
+from exitbench.reports.verdict.alert import Alert, first_few, grouped, layer_or_point, measure_and_layer, plural
+from exitbench.reports.verdict.point_alerts import degenerate_alerts, loss_alerts, unmatched_alerts
 
-Severity = Literal["error", "caution", "note"]
 FEW_ROWS = 300
 """Below this many samples, a difference of two points of accuracy drowns in chance."""
 TIED_PERCENT = 5.0
 """A share of tied pairs from which a ranking is partly random."""
-
-
-@dataclass(frozen=True)
-class Alert:
-    """One warning: a headline, what it means, and the places it concerns."""
-
-    severity: Severity
-    kind: str
-    headline: str
-    meaning: str
-    places: tuple[str, ...] = ()
 
 
 def alerts_of(run: FinishedRun) -> list[Alert]:
@@ -40,6 +27,7 @@ def alerts_of(run: FinishedRun) -> list[Alert]:
         *few_samples(run),
         *unreliable_alerts(shown, run),
         *unmatched_alerts(shown, run),
+        *loss_alerts(shown, run),
         *degenerate_alerts(shown, run),
         *undefined_alerts(shown, run),
         *tie_alerts(shown, run),
@@ -124,32 +112,6 @@ def unreliable_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     )
 
 
-def unmatched_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
-    """One alert for all operating points that are too far from the wanted speed-up."""
-    unmatched = [row for row in shown if row.status == "unmatched" and row.measure == "speed_up" and not row.decisions]
-    meaning = (
-        "No operating point lies within 2 % of the wanted speed-up. Such a cell takes no part in best, tests and "
-        "averages; where the signal reaches both sides, the value at exactly that speed-up stands beside it."
-    )
-    return grouped(
-        "caution", "unmatched", "{} not matched in speed-up", meaning, unmatched, run, layer_or_point, "operating point"
-    )
-
-
-def degenerate_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
-    """One alert for all operating points at which the signal decides nothing."""
-    degenerate = [
-        row for row in shown if row.status == "degenerate" and row.measure == "speed_up" and not row.decisions
-    ]
-    meaning = (
-        "Every sample exits at one and the same layer, so such a cell shows a fixed layer and not the signal. It takes "
-        "no part in best, tests and averages."
-    )
-    return grouped(
-        "caution", "degenerate", "{} without a decision", meaning, degenerate, run, layer_or_point, "operating point"
-    )
-
-
 def undefined_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     """Cells without a number, where there is nothing to measure."""
     undefined = [row for row in shown if row.status == "undefined" and row.measure in ("dis", "accuracy", "f1")]
@@ -212,63 +174,3 @@ def run_notes(record: Mapping[str, object]) -> list[Alert]:
             places=tuple(map(str, notes)),
         )
     ]
-
-
-def measure_and_layer(row: Row) -> str:
-    """Where a row stands: its measure, and its layer if it has one."""
-    where = f" at layer {row.layer}" if row.layer is not None else ""
-    return f"{row.measure.replace('_', ' ')}{where}"
-
-
-def layer_or_point(row: Row) -> str:
-    """Where a row stands: its layer, or its operating point."""
-    if row.layer is not None:
-        return f"layer {row.layer}"
-    return row.operating_point.short if row.operating_point.kind in ("speed_up", "loss") else row.measure
-
-
-def grouped(
-    severity: Severity,
-    kind: str,
-    headline: str,
-    meaning: str,
-    rows: Iterable[Row],
-    run: FinishedRun,
-    where: Callable[[Row], str],
-    noun: str = "cell",
-) -> list[Alert]:
-    """One alert for many cells: a line per signal, the tasks with their places in it, protocols together."""
-    titles = {cache.name: task_with_model(run, cache) for cache in run.caches}
-    lines: dict[str, dict[str, dict[str, None]]] = {}
-    cells = 0
-    for row in rows:
-        if row.signal in BOUNDS:
-            continue
-        cells += 1
-        tasks = lines.setdefault(run.label(row.signal, row.parameters), {})
-        tasks.setdefault(titles[row.cache], {})[where(row)] = None
-    if not cells:
-        return []
-    places = tuple(
-        f"{label}: " + "; ".join(f"{task} ({', '.join(spots)})" for task, spots in tasks.items())
-        for label, tasks in lines.items()
-    )
-    return [
-        Alert(
-            severity=severity, kind=kind, headline=headline.format(plural(cells, noun)), meaning=meaning, places=places
-        )
-    ]
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun.
-
-    >>> plural(1, "cell"), plural(3, "cell")
-    ('1 cell', '3 cells')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def first_few(where: Sequence[str], most: int = 6) -> str:
-    """The first few of many places."""
-    return ", ".join(where[:most]) + (f" and {len(where) - most} more" if len(where) > most else "")

@@ -10,8 +10,11 @@ import pandas as pd
 import pytest
 
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.verdict.alerts import Alert, alerts_of
+from exitbench.reports.verdict.alert import Alert
+from exitbench.reports.verdict.alerts import alerts_of
 from tests.support.page_runs import main_run
+
+WHERE = ["cache", "signal", "parameters", "operating_point"]
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +43,11 @@ def entries(run_dir: Path) -> pd.DataFrame:
 
 def test_unmatched_operating_points_are_counted(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:
     unmatched = entries[
-        (entries["status"] == "unmatched") & (entries["measure"] == "speed_up") & (entries["decisions"] == "")
-    ]
+        (entries["status"] == "unmatched")
+        & (entries["measure"] == "speed_up")
+        & (entries["decisions"] == "")
+        & entries["operating_point"].str.startswith("speed_up")
+    ].drop_duplicates(WHERE)  # a line names a point once, whatever the protocols
     assert len(unmatched) > 0
     assert alerts["unmatched"].headline == f"{len(unmatched)} operating points not matched in speed-up"
     assert any(where.startswith("PABEE: ") for where in alerts["unmatched"].places)
@@ -50,7 +56,7 @@ def test_unmatched_operating_points_are_counted(alerts: dict[str, Alert], entrie
 def test_degenerate_operating_points_are_counted(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:
     degenerate = entries[
         (entries["status"] == "degenerate") & (entries["measure"] == "speed_up") & (entries["decisions"] == "")
-    ]
+    ].drop_duplicates(WHERE)
     assert len(degenerate) > 0
     assert alerts["degenerate"].headline == f"{len(degenerate)} operating points without a decision"
     assert "a fixed layer and not the signal" in alerts["degenerate"].meaning
@@ -67,7 +73,9 @@ def test_two_classes_make_signals_identical_and_the_alert_says_which(alerts: dic
 
 
 def test_ties_come_from_the_share_of_tied_pairs(alerts: dict[str, Alert], entries: pd.DataFrame) -> None:
-    tied = entries[(entries["measure"] == "tied_share") & (entries["value"] >= 5) & entries["layer"].isin([1, 2])]
+    tied = entries[
+        (entries["measure"] == "tied_share") & (entries["value"] >= 5) & entries["layer"].isin([1, 2])
+    ].drop_duplicates([*WHERE, "layer"])
     assert alerts["ties"].headline == f"{len(tied)} rankings with many ties"
 
 
@@ -110,3 +118,34 @@ def test_a_run_under_one_flattering_protocol_is_told_so(run_dir: Path, tmp_path:
     record["suite"]["protocols"] = ["in-sample"]
     (copy / "run.json").write_text(json.dumps(record))
     assert by_kind(copy)["in-sample"].severity == "caution"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "severity"), [("unmatched", "loss-not-kept", "caution"), ("ok", "loss-over", "note")]
+)
+def test_a_loss_that_the_scored_rows_do_not_keep_is_said_with_both_numbers(
+    run_dir: Path, tmp_path: Path, status: str, kind: str, severity: str
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    copy = tmp_path / "run"
+    shutil.copytree(run_dir, copy)
+    table = pq.read_table(copy / "results.parquet")
+    columns = {name: table[name].to_pylist() for name in ("status", "value")}
+    keys = table.select(["cache", "protocol", "signal", "operating_point", "measure"]).to_pylist()
+    for number, row in enumerate(keys):
+        named = (row["cache"], row["protocol"], row["signal"]) == ("base-sst2", "cross-fit", "nsp")
+        if named and row["operating_point"].startswith("loss"):
+            columns["status"][number] = status
+            if row["measure"] == "realised_loss":
+                columns["value"][number] = 12.27
+    for name, values in columns.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
+    pq.write_table(table, copy / "results.parquet")
+    alerts = by_kind(copy)
+    assert alerts[kind].severity == severity
+    (line,) = [line for line in alerts[kind].places if line.startswith("NSP: ")]
+    assert ": 12.27" in line
+    assert "12.27" not in " ".join(alerts["unmatched"].places)
