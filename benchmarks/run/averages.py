@@ -1,7 +1,8 @@
-"""The average over tasks: mean score and mean speed-up per model and split, blank if a task is missing.
+"""The average over the caches of one model and split: mean score, speed-up and DIS, blank if a cache has no value.
 
-Tasks are independent samples, so the standard error of a mean over T tasks is the root of the sum of squared errors,
-over T; paired differences between signals average in the same way, which gives averages their own tests.
+Every task counts once, whatever the number of its caches. Errors and paired tests of averages, also over caches that
+share rows, come from :mod:`exitbench.benchmarks.run.average_errors`. The task of all of them is ``average``, also where
+all caches are of one task.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import numpy as np
 
 from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
-from exitbench.benchmarks.results.status import Difference
-from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, DETECTABLE, HIGHER_IS_BETTER, NORMAL_QUANTILE
+from exitbench.benchmarks.results.status import Difference, joined
+from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, DETECTABLE, HIGHER_IS_BETTER
+from exitbench.benchmarks.run.average_errors import AveragedCache, AverageErrors, SourceKey
 from exitbench.benchmarks.run.compared_columns import marked_row, pair_rows, smallest_difference_rows, without_flattered
 from exitbench.benchmarks.run.contestants import is_flattered
 from exitbench.benchmarks.run.measurements import Question, question_of
 from exitbench.benchmarks.run.rows.per_layer_rows import mean_pairs
-from exitbench.benchmarks.statistics.delong import normal_difference
+from exitbench.benchmarks.statistics.crossed_errors import ENOUGH_NETWORKS, MeanError, mean_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
 
 AVERAGED = ("accuracy", "speed_up", "max_speed_up")
@@ -30,16 +32,6 @@ Metrics = Mapping[str, str]
 
 Name = tuple[str, str]
 """Signal and parameters."""
-
-
-@dataclass(frozen=True)
-class AveragedCache:
-    """Where a cache belongs: what it is averaged with, and by which score."""
-
-    cache: str
-    model: str
-    split: str
-    metric: str
 
 
 @dataclass(frozen=True)
@@ -60,36 +52,37 @@ def averages(
 ) -> tuple[list[Row], list[dict[str, Any]]]:
     """Average rows and their pairs, over all ``caches`` of one model and split, also those that failed.
 
-    Rows and pairs of single layers are passed over. ``entries`` are the (signal, parameters) that the suite compares.
+    Of single layers only DIS is averaged, at the layers that all caches have rows of. ``entries`` are the (signal,
+    parameters) that the suite compares.
     """
     metrics = {cache.cache: cache.metric for cache in caches}
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[AveragedCache]] = {}
     for cache in caches:
-        groups.setdefault((cache.model, cache.split), []).append(cache.cache)
+        groups.setdefault((cache.model, cache.split), []).append(cache)
     means: list[Row] = []
     tests: list[dict[str, Any]] = []
     every_pair = list(pairs)
-    for (model, split), names in groups.items():
-        if len(names) < 2:
+    for (model, split), group in groups.items():
+        if len(group) < 2:
             continue
+        names = [cache.cache for cache in group]
+        errors = AverageErrors(group)
         group_rows = [row for row in rows if (row.model, row.split) == (model, split)]
         for protocol in dict.fromkeys(row.protocol for row in group_rows):
             columns = {"cache": "", "model": model, "task": AVERAGE, "split": split, "protocol": protocol}
-            averaged = [
-                mean_row(columns, column, names, metrics)
-                for column in mean_columns(group_rows, protocol, names, metrics)
-            ]
+            means_of = mean_columns(group_rows, protocol, names, metrics, entries)
+            averaged = [mean_row(columns, column, names, metrics, errors) for column in means_of]
             own_pairs = [pair for pair in every_pair if pair["protocol"] == protocol]
             flattered = {
                 (row.signal, row.parameters)
                 for row in group_rows
                 if row.protocol == protocol and is_flattered(protocol, chose=row.chosen is not None)
             }
-            marked, compared = compare_means(columns, averaged, names, own_pairs, metrics, entries, flattered)
+            marked, compared = compare_means(columns, averaged, means_of, own_pairs, errors, entries, flattered)
             means += [marked.get(row.key, row) for row in averaged]
             tests += compared
             means += smallest_difference_rows(columns, compared)
-            tests += mean_pairs(columns, own_pairs, names, average_measure(metrics[name] for name in names))
+            tests += mean_pairs(columns, own_pairs, errors, average_measure(metrics[name] for name in names))
     return means, tests
 
 
@@ -99,8 +92,10 @@ def average_measure(metrics: Iterable[str]) -> str:
     return different.pop() if len(different) == 1 else "mean_accuracy_f1"
 
 
-def mean_columns(rows: Sequence[Row], protocol: str, caches: Sequence[str], metrics: Metrics) -> list[MeanColumn]:
-    """What can be averaged: values without a layer, gathered over caches.
+def mean_columns(
+    rows: Sequence[Row], protocol: str, caches: Sequence[str], metrics: Metrics, entries: Collection[Name]
+) -> list[MeanColumn]:
+    """What can be averaged: values without a layer, and the DIS of ``entries``, gathered over caches.
 
     A score that has a value with an error at exactly its speed-up (``held-out``) is averaged there.
     """
@@ -112,9 +107,13 @@ def mean_columns(rows: Sequence[Row], protocol: str, caches: Sequence[str], metr
         if row.decisions == "randomised" and not np.isnan(row.std_err)
     }
     for row in rows:
-        if row.protocol != protocol or row.layer is not None or row.decisions or row.operating_point.kind == "tau":
+        if row.protocol != protocol or row.decisions or row.operating_point.kind == "tau":
             continue
         if row.signal == DETECTABLE:  # its average comes from the tests of the averages
+            continue
+        if row.layer is not None:
+            if row.measure == "dis" and (row.signal, row.parameters) in entries:
+                gathered.setdefault((row.signal, row.parameters, question_of(row)), {})[row.cache] = row
             continue
         averaged = exactly.get(row.key, row)
         if row.measure in AVERAGED:
@@ -123,10 +122,25 @@ def mean_columns(rows: Sequence[Row], protocol: str, caches: Sequence[str], metr
             # Where tasks differ in metric, the paper's average takes each task's own; see results.schema.
             question = (row.operating_point, row.layer, row.decisions, average_measure(task_scores))
             gathered.setdefault((row.signal, row.parameters, question), {})[row.cache] = averaged
-    return [MeanColumn(*key, by_cache) for key, by_cache in gathered.items()]
+    return [
+        MeanColumn(signal, parameters, question, by_cache)
+        for (signal, parameters, question), by_cache in gathered.items()
+        if question[1] is None or set(by_cache) == set(caches)
+    ]
 
 
-def mean_row(columns: Mapping[str, Any], column: MeanColumn, caches: Sequence[str], metrics: Metrics) -> Row:
+def counted_rows(column: MeanColumn) -> dict[str, Row]:
+    """The rows of a column that have a value which counts."""
+    return {
+        cache: row
+        for cache, row in column.rows.items()
+        if row.status in ("ok", "unreliable") and not np.isnan(row.value)
+    }
+
+
+def mean_row(
+    columns: Mapping[str, Any], column: MeanColumn, caches: Sequence[str], metrics: Metrics, errors: AverageErrors
+) -> Row:
     """The average of one column, blank when a cache has no value that counts."""
     point, layer, decisions, measure = column.question
     blank = Row(
@@ -138,47 +152,69 @@ def mean_row(columns: Mapping[str, Any], column: MeanColumn, caches: Sequence[st
         decisions=decisions,
         measure=measure,
     )
-    counted = {
-        cache: row
-        for cache, row in column.rows.items()
-        if row.status in ("ok", "unreliable") and not np.isnan(row.value)
-    }
+    counted = counted_rows(column)
     missing = [cache for cache in caches if cache not in counted]
     if missing:
         return blank._replace(status="undefined", reason=f"no value for {', '.join(missing)}")
-    values = np.array([counted[cache].value for cache in caches])
-    errors = np.array([counted[cache].std_err for cache in caches])
-    value, error = float(values.mean()), float(np.sqrt(np.square(errors).sum()) / len(caches))
-    reach = NORMAL_QUANTILE * error
+    values = {cache: row.value for cache, row in counted.items()}
+    error = errors.of_value(
+        values,
+        {cache: row.std_err for cache, row in counted.items()},
+        {cache: source_key(row) for cache, row in counted.items()},
+    )
+    value, reach = errors.mean(values), error.quantile * error.std_err
     return blank._replace(
         value=value,
         low=value - reach,
         high=value + reach,
-        std_err=error,
-        n=sum(counted[cache].n for cache in caches),
-        reason=meaning(measure, caches, metrics),
+        std_err=error.std_err,
+        n=errors.count({cache: row.n for cache, row in counted.items()}),
+        reason=joined(meaning(measure, metrics, errors), scope(errors, error)),
     )
 
 
-def meaning(measure: str, caches: Sequence[str], metrics: Metrics) -> str:
+def source_key(row: Row) -> SourceKey:
+    """Where the source of a row's error is found."""
+    return row.protocol, row.signal, row.parameters, question_of(row)
+
+
+def meaning(measure: str, metrics: Metrics, errors: AverageErrors) -> str:
     """What was averaged, in words."""
-    if measure != "mean_accuracy_f1":
-        return f"mean over {len(caches)} tasks"
-    f1 = sum(metrics[cache] == "f1" for cache in caches)
-    return f"mean of each task's own score: accuracy on {len(caches) - f1} tasks, F1 on {f1}"
+    tasks = {cache.task: metrics[cache.cache] for cache in errors.caches}
+    f1 = sum(metric == "f1" for metric in tasks.values())
+    several = f"{len(errors.caches)} caches" if errors.tasks < len(errors.caches) else ""
+    if measure == "mean_accuracy_f1":
+        own = f"mean of each task's own score: accuracy on {len(tasks) - f1} tasks, F1 on {f1}"
+        return joined(own, several)
+    over = f"{errors.tasks} tasks" if errors.tasks > 1 else "one task"
+    return f"mean over {several} of {over}" if several else f"mean over {over}"
+
+
+def scope(errors: AverageErrors, error: MeanError) -> str:
+    """What an average is about: these networks, or networks trained like them."""
+    fewest = min(errors.networks)
+    if fewest < ENOUGH_NETWORKS:
+        return "for these networks only"
+    law = "" if np.isinf(error.degrees) else f", Student's t with {error.degrees:.1f} degrees of freedom"
+    return f"for networks trained alike: rows crossed with at least {fewest} networks{law}"
 
 
 def compare_means(
     columns: Mapping[str, Any],
     means: Sequence[Row],
-    caches: Sequence[str],
+    means_of: Sequence[MeanColumn],
     pairs: Sequence[Mapping[str, Any]],
-    metrics: Metrics,
+    errors: AverageErrors,
     entries: Sequence[Name],
     flattered: Collection[Name] = (),
 ) -> tuple[dict[tuple[Any, ...], Row], list[dict[str, Any]]]:
-    """Marks and pairs of the averages, from the pairs of the single tasks; a flattered entry has none, as there."""
-    errors = {pair_identity(pair): float(pair["std_err"]) for pair in pairs}
+    """Marks and pairs of the averages, from those of the single caches; a flattered entry has none, as there.
+
+    ``means_of`` are the columns behind ``means``, in their order.
+    """
+    metrics = {cache.cache: cache.metric for cache in errors.caches}
+    single = {pair_identity(pair): float(pair["std_err"]) for pair in pairs}
+    columns_of = {(column.signal, column.parameters, column.question): column for column in means_of}
     marked: dict[tuple[Any, ...], Row] = {}
     tests: list[dict[str, Any]] = []
     for question in dict.fromkeys(question_of(row) for row in means):
@@ -197,13 +233,16 @@ def compare_means(
             continue
         names = [(row.signal, row.parameters) for row in present]
         differences: dict[tuple[int, int], Difference] = {}
+        counted = [counted_rows(columns_of[*name, question]) for name in names]
+        keys = [{cache: source_key(row) for cache, row in rows.items()} for rows in counted]
         for a, b in itertools.combinations(range(len(present)), 2):
-            single = [
-                errors.get((cache, names[a], names[b], task_question(question, metrics[cache])), float("nan"))
-                for cache in caches
-            ]
-            error = float(np.sqrt(np.square(single).sum()) / len(caches))
-            differences[a, b] = normal_difference(present[a].value - present[b].value, error)
+            values = {cache: row.value - counted[b][cache].value for cache, row in counted[a].items()}
+            std_errs = {
+                cache: single.get((cache, names[a], names[b], task_question(question, metrics[cache])), float("nan"))
+                for cache in values
+            }
+            error = errors.of_difference(values, std_errs, keys[a], keys[b])
+            differences[a, b] = mean_difference(present[a].value - present[b].value, error)
         out = [name in flattered for name in names]
         differences = without_flattered(differences, out)
         marks = column_marks(

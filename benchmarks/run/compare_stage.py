@@ -23,6 +23,7 @@ from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
+from exitbench.benchmarks.run.average_errors import SOURCES, SourceKey, Sources, row_sources
 from exitbench.benchmarks.run.compared_columns import compare, smallest_difference_rows
 from exitbench.benchmarks.run.contestants import Contestant
 from exitbench.benchmarks.run.evaluated_configurations import cache_weights, protocol_parts
@@ -33,8 +34,9 @@ from exitbench.benchmarks.run.rows.measured import Measured, over_deals, with_in
 from exitbench.benchmarks.run.rows.measured_rows import tally_rows
 from exitbench.benchmarks.run.rows.per_layer_rows import adjusted_pairs
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
+from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
-from exitbench.benchmarks.suites.questions import Questions
+from exitbench.benchmarks.suites.questions import Questions, layers_at
 
 Columns = Mapping[str, Any]
 """The columns that say which cache and protocol a row is about."""
@@ -42,11 +44,15 @@ Columns = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class ComparedCache:
-    """All final rows of one cache, its pairs, and the curves of its random exit policy."""
+    """All final rows of one cache, its pairs, the curves of its random exit policy, and where errors come from.
+
+    ``sources`` are those of areas, bounds and DIS at the tables' layers, empty unless they were asked for.
+    """
 
     rows: list[Row]
     pairs: list[dict[str, Any]]
     curves: pa.Table
+    sources: Sources
 
 
 def compare_signals(
@@ -56,25 +62,30 @@ def compare_signals(
     rows = [row for signal in measured for row in signal.rows]
     pairs: list[dict[str, Any]] = []
     curves: list[pa.Table] = []
+    sources: dict[SourceKey, ErrorSource] = {}
     samples = scored.samples("test")
     weights = cache_weights(scored, questions).all("test")
     for protocol in questions.protocols:
         columns = {**scored.key_columns, "protocol": protocol}
         entries = [entry for signal in measured for entry in signal.entries(protocol)]
         areas = area_rows(columns, entries, samples, questions.area_range, weights)
-        rows += [area.row for area in areas]
-        rows += bound_rows(columns, samples, questions, weights)
+        bounds = bound_rows(columns, samples, questions, weights)
+        rows += [measured_row.row for measured_row in (*areas, *bounds)]
         rows += fixed_within_rows(columns, scored, questions)
         rows.append(fixed_area_row(columns, samples, questions.area_range, weights))
         curves.append(random_exit_rows({**columns, "signal": "random", "parameters": ""}, samples))
         curves.append(fixed_layer_rows({**columns, "signal": "fixed", "parameters": ""}, samples))
-        if "pairs" not in tables:
+        if not {"pairs", SOURCES} & set(tables):
             continue
         folds = fold_numbers(protocol_parts(scored, questions, protocol))
         contestants = [
             Contestant.of(entry, area, samples.outcomes.correct[:-1], folds, questions.ties, samples.groups)
             for entry, area in zip(entries, areas, strict=True)
         ]
+        if SOURCES in tables:
+            sources |= row_sources([*areas, *bounds]) | dis_sources(columns, contestants, rows, questions, samples)
+        if "pairs" not in tables:
+            continue
         column_rows = {(row.signal, row.parameters, question_of(row)): row for row in rows if row.protocol == protocol}
         marked, tests = compare(columns, contestants, column_rows)
         pairs += tests
@@ -82,7 +93,31 @@ def compare_signals(
         rows = [marked.get(row.key, row) for row in rows]
     if "pairs" in tables:
         pairs += adjusted_pairs(dict(pair) for signal in measured for pair in signal.pairs)
-    return ComparedCache(rows, pairs, pa.concat_tables(curves))
+    return ComparedCache(rows, pairs, pa.concat_tables(curves), sources)
+
+
+def dis_sources(
+    columns: Columns,
+    contestants: Sequence[Contestant],
+    rows: Sequence[Row],
+    questions: Questions,
+    samples: Samples,
+) -> dict[SourceKey, ErrorSource]:
+    """Influence values and deals behind the DIS of every entry at the layers of the tables."""
+    layers = layers_at(questions.layers, samples.depth)
+    scored = {
+        (row.signal, row.parameters, row.layer)
+        for row in rows
+        if row.protocol == columns["protocol"] and row.measure == "dis" and not np.isnan(row.std_err)
+    }
+    sources = {}
+    for contestant in contestants:
+        for layer in layers:
+            if (*contestant.name, layer) in scored:
+                question = (NOWHERE, layer, "", "dis")
+                influence, deals = contestant.influence(layer, "dis"), contestant.deals.get(question, np.zeros(0))
+                sources[columns["protocol"], *contestant.name, question] = ErrorSource(influence, deals, True)
+    return sources
 
 
 def area_rows(
@@ -142,10 +177,10 @@ def reaching(row: Row, cheapest: float, low: float) -> Row:
     return row._replace(status="unmatched", reason=joined(reason, row.reason))
 
 
-def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights: SampleWeights) -> list[Row]:
+def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights: SampleWeights) -> list[Measured]:
     """Oracle, final layer, every fixed layer, and fixed layers and random exits at exactly the suite's speed-ups."""
     outcomes = samples.outcomes
-    rows: list[Row] = []
+    rows: list[Measured] = []
     bounds = [
         oracle(outcomes),
         final_layer(outcomes),
@@ -161,7 +196,7 @@ def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights
         drawn = with_intervals(tally_rows(blank, bound.tally, resampled, samples))
         # The speed-up of a fixed layer has no sampling error, which is no reason to call it unreliable.
         rows += [
-            (exact if bound.name != "oracle" and exact.row.measure == "speed_up" else spread).row
+            exact if bound.name != "oracle" and exact.row.measure == "speed_up" else spread
             for exact, spread in zip(plain, drawn, strict=True)
         ]
     for speed_up in questions.every_speed_up:
@@ -176,11 +211,11 @@ def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights
                 measure="",
                 reason="the expected value of exiting at random",
             )
-            rows += [measured.row for measured in tally_rows(blank, policy.tally, None, samples)]
+            rows += tally_rows(blank, policy.tally, None, samples)
     return rows
 
 
-def fixed_at_rows(columns: Columns, samples: Samples, speed_up: float, weights: SampleWeights) -> list[Row]:
+def fixed_at_rows(columns: Columns, samples: Samples, speed_up: float, weights: SampleWeights) -> list[Measured]:
     """A fixed layer at exactly a speed-up, which every signal near it should beat; nothing beyond the layers."""
     outcomes = samples.outcomes
     bound = fixed_at(outcomes, speed_up)
@@ -200,4 +235,4 @@ def fixed_at_rows(columns: Columns, samples: Samples, speed_up: float, weights: 
     measured = tally_rows(blank, bound.tally, late.towards(early, share), samples)
     # Its cost is fixed, so the speed-up has no sampling error.
     without_error = [Measured(number.row) if number.row.measure == "speed_up" else number for number in measured]
-    return [number.row for number in with_intervals(without_error)]
+    return with_intervals(without_error)

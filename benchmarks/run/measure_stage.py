@@ -22,6 +22,7 @@ from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
 from exitbench.benchmarks.results.vocabulary import FIT_SIZES
+from exitbench.benchmarks.run.average_errors import SOURCES, SourceKey, row_sources
 from exitbench.benchmarks.run.evaluated_configurations import (
     EvaluatedConfigurations,
     cache_weights,
@@ -35,6 +36,7 @@ from exitbench.benchmarks.run.rows.measured_rows import measured_rows, with_choi
 from exitbench.benchmarks.run.rows.per_layer_rows import per_layer_rows
 from exitbench.benchmarks.scoring.configuration import Configuration, grid_text
 from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
+from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.errors import InputError
 
@@ -102,7 +104,9 @@ def measure_signal(
         for protocol in questions.protocols:
             measuring.add_single_values(protocol, evaluation, numbers, entries)
             measuring.add_choices(protocol, evaluation, entries)
-    return MeasuredSignal(measuring.rows, measuring.figure_data.tables(), measuring.compared, measuring.pairs)
+    return MeasuredSignal(
+        measuring.rows, measuring.figure_data.tables(), measuring.compared, measuring.pairs, measuring.sources
+    )
 
 
 class _Measuring:
@@ -115,6 +119,8 @@ class _Measuring:
         self.figure_data = FigureData(self.samples, questions.layers, tables)
         self.compared: list[ComparedEntry] = []
         self.pairs: list[dict[str, Any]] = []
+        self.keeps_sources = SOURCES in tables
+        self.sources: dict[SourceKey, ErrorSource] = {}
 
     def add_single_values(
         self, protocol: str, evaluation: EvaluatedConfigurations, numbers: Sequence[int], entries: Sequence[SuiteEntry]
@@ -164,6 +170,8 @@ class _Measuring:
         if len(numbers) > 1:  # a threshold means something else under every value of a grid
             rows = [measured for measured in rows if measured.row.operating_point.kind != "tau"]
         self.rows += [measured.row for measured in rows]
+        if self.keeps_sources:
+            self.sources |= row_sources(rows)
         return rows
 
     def _fit_sizes(self, blank: Row, merged: MergedParts, numbers: Sequence[int]) -> list[Measured]:

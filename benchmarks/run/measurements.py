@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.results.files import write_part
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import Row, rows_of, rows_table, table_of
+from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
 
 Array = NDArray[np.float64]
 Question = tuple[OperatingPoint, int | None, str, str]
@@ -77,12 +78,16 @@ class Measurements(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSignal:
-    """Measurements in memory; ``figure_data`` are tables by the name of their file."""
+    """Measurements in memory; ``figure_data`` are tables by the name of their file.
+
+    ``sources`` are what errors come from (see ``average_errors``), where the cache's rows are another's too.
+    """
 
     rows: list[Row]
     figure_data: Mapping[str, pa.Table]
     compared: Sequence[ComparedEntry]
     pairs: Sequence[dict[str, Any]] = ()
+    sources: Mapping[Any, ErrorSource] = field(default_factory=dict)
 
     def entries(self, protocol: str) -> list[ComparedEntry]:
         return [entry for entry in self.compared if entry.protocol == protocol]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from exitbench.benchmarks.run.average_errors import SOURCES
 from exitbench.benchmarks.run.units import CompareUnit, MeasureUnit, ScoreUnit, code_digest
 from exitbench.benchmarks.scoring.configuration import grid_text
 from exitbench.benchmarks.suites.questions import check_thresholds_exist
@@ -87,17 +88,27 @@ class CacheUnits:
 
 
 def cache_units(
-    suite: Suite, plan: Plan, directories: Sequence[str], folder: Path, tables: Sequence[str]
+    suite: Suite,
+    plan: Plan,
+    directories: Sequence[str],
+    folder: Path,
+    tables: Sequence[str],
+    sharing: Collection[str] = (),
 ) -> list[CacheUnits]:
-    """The units of a run, cache by cache; equal inputs have equal folders below ``folder``."""
+    """The units of a run, cache by cache; equal inputs have equal folders below ``folder``.
+
+    Those of the caches named in ``sharing`` also leave what their errors come from.
+    """
     texts = tuple(signal.text for signal in plan.configurations)
-    shared = {"code": code_digest(directories), "tables": list(tables)}
+    code = code_digest(directories)
     units = []
     for path in suite.caches:
         questions = suite.questions_of(path)
+        wanted = (*tables, SOURCES) if path.name in sharing else tuple(tables)
         calibration = suite.held_out.get(path) if "held-out" in questions.protocols else None
         inputs: dict[str, Any] = {
-            **shared,
+            "code": code,
+            "tables": list(wanted),
             "questions": asdict(questions),
             "manifest": manifest_sha256(path),
             "cache": path.name,
@@ -120,7 +131,7 @@ def cache_units(
                 scored=score.folder,
                 groups=groups,
                 questions=questions,
-                tables=tuple(tables),
+                tables=wanted,
             )
             for name, groups in plan.groups.items()
         )
@@ -131,7 +142,7 @@ def cache_units(
             scored=score.folder,
             measured=measured,
             questions=questions,
-            tables=tuple(tables),
+            tables=wanted,
         )
         units.append(CacheUnits(score, measures, compare, inputs["manifest"]))
     return units

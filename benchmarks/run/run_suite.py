@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -21,9 +22,11 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.benchmarks.results.files import RunFiles, check_unique, write_json, write_table
 from exitbench.benchmarks.results.schema import SCHEMAS, rows_of, rows_table, table_of
-from exitbench.benchmarks.run.averages import AveragedCache, averages
+from exitbench.benchmarks.run.average_errors import AveragedCache, load_sources
+from exitbench.benchmarks.run.averages import averages
 from exitbench.benchmarks.run.plan import CacheUnits, cache_units, check_rows, plan_run
 from exitbench.benchmarks.run.run_record import run_record
+from exitbench.benchmarks.run.shared_rows import network_of, rows_of_caches, sharing_caches
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
 from exitbench.benchmarks.scoring.score_store import has_failed_signals, head_remarks, lacking_signals
 from exitbench.benchmarks.suites.suite import Suite
@@ -88,14 +91,25 @@ def run_suite(
             shutil.rmtree(out / UNITS, ignore_errors=True)  # of a run that was killed while it removed them
             raise InputError(f"{out} holds a finished run; give another folder with --out, or --force to replace it")
         folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables)], outdated=[VIEWS])
-        units = cache_units(suite, plan, resolved, out / UNITS, tables)
+        rows = rows_of_caches(suite.caches, manifests)
+        units = cache_units(suite, plan, resolved, out / UNITS, tables, sharing_caches(rows))
         workers = workers or Workers()
         failures = perform_stages(units, workers)
         averaged = [
-            AveragedCache(name, manifest.model.name, manifest.split, manifest.task.metric)
-            for name, manifest in manifests.items()
+            AveragedCache(
+                name,
+                manifest.model.name,
+                manifest.task.name,
+                manifest.split,
+                manifest.task.metric,
+                rows.get(name, ""),
+                network_of(manifest),
+                partial(load_sources, [unit.folder for unit in (*cache.measures, cache.compare)]),
+            )
+            for cache, (name, manifest) in zip(units, manifests.items(), strict=True)
         ]
-        failures += write_results(out, units, averaged, plan.names, workers, tables)
+        layers = {name: suite.layers_of(manifest.model.layers) for name, manifest in manifests.items()}
+        failures += write_results(out, units, averaged, plan.names, workers, tables, layers)
         hashes = [cache.manifest_sha256 for cache in units]
         unscored = [cache.score.cache.name for cache in units if not is_done(cache.score)]
         left_out = signals_left_out(units)
@@ -157,10 +171,12 @@ def write_results(
     entries: Sequence[tuple[str, str]],
     workers: Workers,
     tables: Sequence[str],
+    layers: Mapping[str, Sequence[int]],
 ) -> list[Failure]:
     """Put the units' tables together in the order of the suite, add averages, and write the parquet files.
 
     The large tables are joined by ``workers`` while this process averages; the result is what could not be joined.
+    ``layers`` are those of each cache's tables, at which DIS is averaged.
     """
     parts = table_parts(units, tables)
     averaged = {name: parts.pop(name, []) for name in ("results", "pairs")}
@@ -168,7 +184,7 @@ def write_results(
     results, pairs = (
         pa.concat_tables([table_of(name, []), *map(pq.read_table, files)]) for name, files in averaged.items()
     )
-    rows, tests = (table.filter(pc.is_null(table["layer"])) for table in (results, pairs))
+    rows, tests = (table.filter(averaged_rows(table, layers)) for table in (results, pairs))
     mean_rows, mean_pairs = averages(rows_of(rows), tests.to_pylist(), caches, entries)
     results = pa.concat_tables([results, rows_table(mean_rows)])
     check_unique(results)
@@ -176,6 +192,16 @@ def write_results(
     if "pairs" in tables:
         write_table(out / "pairs.parquet", pa.concat_tables([pairs, table_of("pairs", mean_pairs)]))
     return joined()
+
+
+def averaged_rows(table: pa.Table, layers: Mapping[str, Sequence[int]]) -> pa.Array:
+    """Which rows of results or pairs averages are made of: those without a layer, and DIS at the tables' layers."""
+    chosen = pc.is_null(table["layer"])
+    for cache, numbers in layers.items():
+        here = pc.is_in(table["layer"], value_set=pa.array(numbers, type=pa.int32()))
+        dis = pc.and_(pc.equal(table["cache"], cache), pc.equal(table["measure"], "dis"))
+        chosen = pc.or_(chosen, pc.and_(here, dis))
+    return chosen
 
 
 def table_parts(units: Sequence[CacheUnits], tables: Sequence[str]) -> dict[str, list[Path]]:

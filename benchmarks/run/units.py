@@ -71,12 +71,14 @@ class MeasureUnit:
         """Measure, and leave the files of the measurements."""
         import pyarrow as pa  # type: ignore[import-untyped]
 
+        from exitbench.benchmarks.run.average_errors import save_sources
         from exitbench.benchmarks.run.measure_stage import measure_signal
         from exitbench.benchmarks.run.measurements import save_measurements
         from exitbench.benchmarks.scoring.score_store import load_scored_cache
 
         measured = measure_signal(load_scored_cache(self.scored), self.groups, self.questions, self.tables)
         save_measurements(self.folder, measured)
+        save_sources(self.folder, measured.sources)
         # Arrow keeps the room of tables that are gone: on a large cache 0.25 GB, which the next unit lacks.
         pa.default_memory_pool().release_unused()
 
@@ -96,6 +98,7 @@ class CompareUnit:
         """Compare, and leave the cache's final rows, pairs and bounds; units that failed are passed over."""
         from exitbench.benchmarks.results.files import write_part
         from exitbench.benchmarks.results.schema import rows_table, table_of
+        from exitbench.benchmarks.run.average_errors import save_sources
         from exitbench.benchmarks.run.compare_stage import compare_signals
         from exitbench.benchmarks.run.measurements import SavedMeasurements
         from exitbench.benchmarks.scoring.score_store import load_scored_cache
@@ -108,6 +111,7 @@ class CompareUnit:
         write_part(self.folder / "results.parquet", rows_table(compared.rows))
         write_part(self.folder / "pairs.parquet", table_of("pairs", compared.pairs))
         write_part(self.folder / "curves.parquet", compared.curves)
+        save_sources(self.folder, compared.sources)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_curves import PartCurves
 from exitbench.benchmarks.protocols.part_result import ResampledPoint
@@ -21,9 +19,11 @@ from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference, joined
 from exitbench.benchmarks.results.vocabulary import PER_LAYER, SCHEDULES, Schedule
+from exitbench.benchmarks.run.average_errors import AverageErrors
 from exitbench.benchmarks.run.rows.measured import with_intervals
 from exitbench.benchmarks.run.rows.measured_rows import tally_rows
 from exitbench.benchmarks.scoring.groups import standard_error
+from exitbench.benchmarks.statistics.crossed_errors import mean_difference
 from exitbench.benchmarks.statistics.delong import NAN, normal_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
@@ -124,9 +124,13 @@ def adjusted_pairs(pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def mean_pairs(
-    columns: Mapping[str, Any], pairs: Sequence[Mapping[str, Any]], caches: Sequence[str], measure: str
+    columns: Mapping[str, Any], pairs: Sequence[Mapping[str, Any]], errors: AverageErrors, measure: str
 ) -> list[Pair]:
-    """The pairs of the average over tasks, for entries that have one on every cache; tasks are independent."""
+    """The pairs of the average over tasks, for entries that have one on every cache; tasks are independent.
+
+    Of caches that share rows the errors are averaged, as if they agreed wholly: the largest that it can be.
+    """
+    caches = [cache.cache for cache in errors.caches]
     gathered: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for pair in pairs:
         if pair["decisions"] == PER_LAYER and pair["protocol"] == columns["protocol"] and pair["cache"] in caches:
@@ -136,12 +140,13 @@ def mean_pairs(
     for of_tasks in gathered.values():
         if len(of_tasks) < len(caches):
             continue
-        difference = float(np.mean([pair["difference"] for pair in of_tasks]))
-        error = float(np.linalg.norm([pair["std_err"] for pair in of_tasks])) / len(of_tasks)
-        test = normal_difference(difference, error)
+        single = {pair["cache"]: float(pair["difference"]) for pair in of_tasks}
+        difference = errors.mean(single)
+        mean_error = errors.of_correlated(single, {pair["cache"]: float(pair["std_err"]) for pair in of_tasks})
+        test, error = mean_difference(difference, mean_error), mean_error.std_err
         unfair = next((pair for pair in of_tasks if pair["status"] != "ok"), None)
         if unfair is not None:
             test = Difference(difference, NAN, NAN, error, NAN, unfair["status"], unfair["reason"])
-        count = sum(pair["n"] for pair in of_tasks)
+        count = errors.count({pair["cache"]: int(pair["n"]) for pair in of_tasks})
         means.append({**of_tasks[0], **columns, "measure": measure, "n": count, **tested_columns(test)})
     return adjusted_pairs(means)

@@ -14,7 +14,8 @@ from exitbench.benchmarks.results.operating_point import (
     within_loss,
 )
 from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_table, table_of
-from exitbench.benchmarks.run.averages import AveragedCache, averages
+from exitbench.benchmarks.run.average_errors import AveragedCache
+from exitbench.benchmarks.run.averages import averages
 from exitbench.errors import InputError
 
 
@@ -114,9 +115,9 @@ def test_an_empty_table_keeps_its_columns():
 
 
 PLACES = [
-    AveragedCache("c", "m", "dev", "accuracy"),
-    AveragedCache("d", "m", "dev", "f1"),
-    AveragedCache("e", "other", "dev", "f1"),
+    AveragedCache("c", "m", "t", "dev", "accuracy"),
+    AveragedCache("d", "m", "u", "dev", "f1"),
+    AveragedCache("e", "other", "u", "dev", "f1"),
 ]
 
 

@@ -49,7 +49,7 @@ def fixed_rows(speed_up):
     right = rng.random((6, 500)) < np.linspace(0.6, 0.9, 6)[:, None]
     samples = Samples(np.arange(500), labels, np.where(right, labels, 1 - labels), "accuracy")
     weights = SampleWeights.of(poisson_weights(samples.ids, 0, 2000))
-    return right, {row.measure: row for row in fixed_at_rows(COLUMNS, samples, speed_up, weights)}
+    return right, {number.row.measure: number.row for number in fixed_at_rows(COLUMNS, samples, speed_up, weights)}
 
 
 def test_a_whole_fixed_layer_has_its_accuracy_with_the_binomial_error():

@@ -9,6 +9,7 @@ from exitbench import evaluate
 from exitbench.benchmarks.replay.exit_quotas import quota_exits, thresholds_of_exits
 from exitbench.benchmarks.replay.greedy_thresholds import greedy_exits
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
+from exitbench.benchmarks.run.average_errors import AveragedCache, AverageErrors
 from exitbench.benchmarks.run.compare_stage import compare_signals
 from exitbench.benchmarks.run.evaluated_configurations import protocol_parts
 from exitbench.benchmarks.run.measure_stage import measure_signal
@@ -190,10 +191,11 @@ def pair(cache, difference, std_err, status="ok"):
 
 
 COLUMNS = {"cache": "", "model": "m", "task": "average", "split": "dev", "protocol": "cross-fit"}
+AVERAGED = AverageErrors([AveragedCache(name, "m", f"task {name}", "dev", "accuracy") for name in "ab"])
 
 
 def test_the_average_of_differences_has_the_error_of_independent_tasks():
-    (mean,) = mean_pairs(COLUMNS, [pair("a", 1.0, 0.3), pair("b", 2.0, 0.4)], ["a", "b"], "mean_accuracy_f1")
+    (mean,) = mean_pairs(COLUMNS, [pair("a", 1.0, 0.3), pair("b", 2.0, 0.4)], AVERAGED, "mean_accuracy_f1")
     assert (mean["cache"], mean["task"], mean["measure"], mean["n"]) == ("", "average", "mean_accuracy_f1", 200)
     assert (mean["difference"], mean["std_err"]) == pytest.approx((1.5, 0.25))
     assert mean["p_adjusted"] == pytest.approx(mean["p_value"])
@@ -201,8 +203,8 @@ def test_the_average_of_differences_has_the_error_of_independent_tasks():
 
 
 def test_an_average_needs_every_task_and_is_not_tested_where_one_is_not():
-    assert mean_pairs(COLUMNS, [pair("a", 1.0, 0.3)], ["a", "b"], "accuracy") == []
-    (mean,) = mean_pairs(COLUMNS, [pair("a", 1.0, 0.3), pair("b", 2.0, 0.4, "undefined")], ["a", "b"], "accuracy")
+    assert mean_pairs(COLUMNS, [pair("a", 1.0, 0.3)], AVERAGED, "accuracy") == []
+    (mean,) = mean_pairs(COLUMNS, [pair("a", 1.0, 0.3), pair("b", 2.0, 0.4, "undefined")], AVERAGED, "accuracy")
     assert np.isnan(mean["p_value"])
     assert (mean["difference"], mean["status"], mean["reason"]) == (1.5, "undefined", "why")
 

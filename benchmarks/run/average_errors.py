@@ -1,0 +1,194 @@
+"""What averages over caches are made of: which caches share rows, what each weighs, and the errors of their means.
+
+Caches share rows where task, split, ids, labels and groups agree: several trainings (seeds) of one network, or several
+networks, on one test set. Every task counts once, whatever the number of its caches. What lies on different rows is
+independent; what shares rows is averaged resample by resample before its error is taken
+(:mod:`exitbench.benchmarks.statistics.crossed_errors`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from exitbench.benchmarks.run.measurements import Question, question_of, read_back, written
+from exitbench.benchmarks.run.rows.measured import Measured
+from exitbench.benchmarks.statistics.crossed_errors import Block, ErrorSource, MeanError, mean_error, mean_source
+
+SourceKey = tuple[str, str, str, Question]
+"""Protocol, signal, parameters and question of a number."""
+
+Sources = Mapping[SourceKey, ErrorSource]
+
+SOURCES = "sources"
+"""Asked for beside result files: what errors come from, of a cache whose rows another one shares."""
+
+
+@dataclass(frozen=True)
+class AveragedCache:
+    """Where a cache belongs: what it is averaged with, and by which score.
+
+    ``rows`` and ``network`` are digests, equal for caches with the same samples and of the same network; ``sources``
+    are those of its numbers, needed where another cache has the same rows.
+    """
+
+    cache: str
+    model: str
+    task: str
+    split: str
+    metric: str
+    rows: str = ""
+    network: str = ""
+    sources: Callable[[], Sources] = field(default=dict, compare=False)
+
+    @property
+    def row_set(self) -> tuple[str, str, str]:
+        """Equal for caches that share rows."""
+        return self.task, self.split, self.rows or f"only {self.cache}"
+
+
+class AverageErrors:
+    """The errors of averages over the caches of one group, and what each cache weighs in them."""
+
+    def __init__(self, caches: Sequence[AveragedCache]) -> None:
+        self.caches = caches
+        tasks = [cache.task for cache in caches]
+        self.tasks = len(set(tasks))
+        self.weights = {cache.cache: 1 / (self.tasks * tasks.count(cache.task)) for cache in caches}
+        self.blocks: dict[tuple[str, str, str], list[AveragedCache]] = {}
+        for cache in caches:
+            self.blocks.setdefault(cache.row_set, []).append(cache)
+
+    @property
+    def shares_rows(self) -> bool:
+        return len(self.blocks) < len(self.caches)
+
+    @property
+    def networks(self) -> list[int]:
+        """The number of different networks on each set of rows."""
+        return [len({cache.network or cache.cache for cache in block}) for block in self.blocks.values()]
+
+    @cached_property
+    def _sources(self) -> dict[str, Sources]:
+        """The sources of the caches that share rows, read once."""
+        return {cache.cache: cache.sources() for block in self.blocks.values() if len(block) > 1 for cache in block}
+
+    def mean(self, values: Mapping[str, float]) -> float:
+        """The average of one value per cache: the mean over tasks of the mean over the caches of each."""
+        return float(sum(self.weights[cache.cache] * values[cache.cache] for cache in self.caches))
+
+    def count(self, samples: Mapping[str, int]) -> int:
+        """The number of different rows, from that of every cache."""
+        return sum(samples[block[0].cache] for block in self.blocks.values())
+
+    def of_value(
+        self, values: Mapping[str, float], errors: Mapping[str, float], keys: Mapping[str, SourceKey]
+    ) -> MeanError:
+        """The error of the average of ``values`` with these standard errors; ``keys`` say where their sources are."""
+        return self._error(values, errors, lambda cache: self._sources[cache].get(keys[cache]))
+
+    def of_difference(
+        self,
+        values: Mapping[str, float],
+        errors: Mapping[str, float],
+        first: Mapping[str, SourceKey],
+        second: Mapping[str, SourceKey],
+    ) -> MeanError:
+        """The error of the average of paired differences, from the sources of both numbers."""
+
+        def source(cache: str) -> ErrorSource | None:
+            a, b = self._sources[cache].get(first[cache]), self._sources[cache].get(second[cache])
+            return None if a is None or b is None else a - b
+
+        return self._error(values, errors, source)
+
+    def of_correlated(self, values: Mapping[str, float], errors: Mapping[str, float]) -> MeanError:
+        """The largest error that averages with these standard errors can have: caches on the same rows agree wholly."""
+        return self._error(values, errors, lambda _: None)
+
+    def _error(
+        self,
+        values: Mapping[str, float],
+        errors: Mapping[str, float],
+        source: Callable[[str], ErrorSource | None],
+    ) -> MeanError:
+        blocks = []
+        for caches in self.blocks.values():
+            share = sum(self.weights[cache.cache] for cache in caches)
+            names = [cache.cache for cache in caches]
+            by_network: dict[str, list[float]] = {}
+            for cache in caches:
+                by_network.setdefault(cache.network or cache.cache, []).append(values[cache.cache])
+            networks = tuple(float(np.mean(several)) for several in by_network.values())
+            blocks.append(Block(share, self._rows_error(names, values, errors, source), networks))
+        return mean_error(blocks)
+
+    def _rows_error(
+        self,
+        names: Sequence[str],
+        values: Mapping[str, float],
+        errors: Mapping[str, float],
+        source: Callable[[str], ErrorSource | None],
+    ) -> float:
+        if len(names) == 1:
+            return errors[names[0]]
+        sources = [source(name) for name in names]
+        known = [each for each in sources if each is not None]
+        if len(known) < len(sources):
+            return float(np.mean([errors[name] for name in names]))
+        return mean_source(known).std_err(float(np.mean([values[name] for name in names])))
+
+
+def row_sources(rows: Iterable[Measured]) -> dict[SourceKey, ErrorSource]:
+    """The sources of numbers that were read off curves; fixed thresholds and single layers are not averaged."""
+    return {
+        (row.protocol, row.signal, row.parameters, question_of(row)): ErrorSource(
+            measured.resampled, np.zeros(0) if measured.deals is None else measured.deals
+        )
+        for measured in rows
+        if (row := measured.row).layer is None
+        and row.operating_point.kind != "tau"
+        and measured.resampled is not None
+        and not (row.decisions and row.decisions != "randomised")
+    }
+
+
+def save_sources(folder: Path, sources: Sources) -> None:
+    """Write sources, if there are any, as the files that :func:`load_sources` reads."""
+    if not sources:
+        return
+    arrays = {}
+    for number, source in enumerate(sources.values()):
+        arrays[f"{number}-spread"], arrays[f"{number}-deals"] = source.spread, source.deals
+    np.savez(folder / f"{SOURCES}.npz", **arrays)  # type: ignore[arg-type]
+    index = [
+        {
+            "entry": [protocol, signal, parameters],
+            "question": written([question])[0],
+            "influence": source.influence,
+        }
+        for (protocol, signal, parameters, question), source in sources.items()
+    ]
+    (folder / f"{SOURCES}.json").write_text(json.dumps(index) + "\n", encoding="utf-8")
+
+
+def load_sources(folders: Iterable[Path]) -> dict[SourceKey, ErrorSource]:
+    """The sources in some folders of units; those without any are passed over."""
+    sources: dict[SourceKey, ErrorSource] = {}
+    for folder in folders:
+        if not (folder / f"{SOURCES}.json").is_file():
+            continue
+        index = json.loads((folder / f"{SOURCES}.json").read_text(encoding="utf-8"))
+        with np.load(folder / f"{SOURCES}.npz") as arrays:
+            for number, record in enumerate(index):
+                protocol, signal, parameters = record["entry"]
+                (question,) = read_back([record["question"]])
+                sources[protocol, signal, parameters, question] = ErrorSource(
+                    arrays[f"{number}-spread"], arrays[f"{number}-deals"], record["influence"]
+                )
+    return sources
