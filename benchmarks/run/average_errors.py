@@ -18,7 +18,13 @@ import numpy as np
 
 from exitbench.benchmarks.run.measurements import Question, question_of, read_back, written
 from exitbench.benchmarks.run.rows.measured import Measured
-from exitbench.benchmarks.statistics.crossed_errors import Block, ErrorSource, MeanError, mean_error, mean_source
+from exitbench.benchmarks.statistics.crossed_errors import (
+    ErrorSource,
+    MeanError,
+    NetworksOnRows,
+    mean_error,
+    mean_source,
+)
 
 SourceKey = tuple[str, str, str, Question]
 """Protocol, signal, parameters and question of a number."""
@@ -125,7 +131,7 @@ class AverageErrors:
             for cache in caches:
                 by_network.setdefault(cache.network or cache.cache, []).append(values[cache.cache])
             networks = tuple(float(np.mean(several)) for several in by_network.values())
-            blocks.append(Block(share, self._rows_error(names, values, errors, source), networks))
+            blocks.append(NetworksOnRows(share, self._rows_error(names, values, errors, source), networks))
         return mean_error(blocks)
 
     def _rows_error(

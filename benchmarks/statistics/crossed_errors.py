@@ -98,7 +98,7 @@ def network_variance(values: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Block:
+class NetworksOnRows:
     """Networks on the same rows, with the share of the average that they have.
 
     ``rows`` is the standard error of their mean from the rows; ``values`` has one value per different network.
@@ -109,7 +109,7 @@ class Block:
     values: tuple[float, ...]
 
 
-def mean_error(blocks: Iterable[Block]) -> MeanError:
+def mean_error(blocks: Iterable[NetworksOnRows]) -> MeanError:
     """The error of an average over blocks that share no rows.
 
     Where every block has :data:`ENOUGH_NETWORKS`, networks are a sample of all that could be trained, and their spread

@@ -1,4 +1,4 @@
-"""Power: how large a true difference must be for a paired test to show it, from the error of the differences found."""
+"""Power: how large a true difference must be for a paired test to show it, and what it takes to show a given one."""
 
 from __future__ import annotations
 
@@ -23,3 +23,34 @@ def claimable(std_err: float, tests: int = 1) -> float:
     if not std_err > 0 or tests < 1:
         return math.nan
     return float(ndtri(1 - SIGNIFICANCE / (2 * tests)) + ndtri(POWER)) * std_err
+
+
+def rows_needed(rows: int, smallest: float, difference: float, *, not_from_rows: float = 0.0) -> int | None:
+    """How many rows show ``difference`` where ``rows`` of them show no less than ``smallest``.
+
+    Errors from rows shrink with the root of their number; ``not_from_rows`` is the part of ``smallest`` that does not
+    shrink (what networks add). ``None`` where that part alone is too large: then no number of rows is enough.
+
+    >>> rows_needed(1000, 2.0, 1.0), rows_needed(1000, 2.0, 1.0, not_from_rows=1.0)
+    (4000, None)
+    """
+    left = difference**2 - not_from_rows**2
+    if left <= 0:
+        return None
+    return math.ceil(round(rows * max(smallest**2 - not_from_rows**2, 0.0) / left, 6))
+
+
+def networks_needed(from_rows: float, spread: float, difference: float) -> int | None:
+    """How many networks (seeds) for each task show ``difference``.
+
+    ``from_rows`` is the smallest difference that the rows alone could show, ``spread`` what the spread between networks
+    adds to it with one network each; it shrinks with the root of their number. ``None`` where the rows alone are too
+    few: then no number of networks is enough.
+
+    >>> networks_needed(0.6, 1.6, 1.0), networks_needed(1.2, 1.6, 1.0)
+    (4, None)
+    """
+    left = difference**2 - from_rows**2
+    if left <= 0:
+        return None
+    return max(math.ceil(round(spread**2 / left, 6)), 1)

@@ -22,6 +22,7 @@ VERBS = {
     "compare": "Run",
     "check": "Run",
     "threshold": "Run",
+    "power": "Run",
     "list": "Look around",
     "score": "Signals",
     "new-signal": "Signals",

@@ -189,7 +189,14 @@ class FinishedRun:
         )
 
     def average_row(
-        self, group: Group, protocol: str, signal: str, parameters: str, measure: str, point: OperatingPoint
+        self,
+        group: Group,
+        protocol: str,
+        signal: str,
+        parameters: str,
+        measure: str,
+        point: OperatingPoint,
+        layer: int | None = None,
     ) -> Row | None:
         """A row of the average over a group's tasks, None where there is none."""
         return self.find(
@@ -201,7 +208,7 @@ class FinishedRun:
             signal=signal,
             parameters=parameters,
             operating_point=point,
-            layer=None,
+            layer=layer,
             decisions="",
             measure=measure,
         )

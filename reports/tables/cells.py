@@ -12,6 +12,8 @@ from exitbench.reports.run_data.provenance import Pair
 from exitbench.reports.run_data.published import WHAT, PublishedFigure
 from exitbench.reports.tables.table import Cell, missing
 
+AVERAGE = "AVG"
+"""The heading of averages over tasks."""
 PERCENT_TIED = 5.0
 """From this share on, tied pairs are printed beside a DIS instead of only when hovering."""
 

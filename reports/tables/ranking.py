@@ -8,7 +8,7 @@ from exitbench.reports.run_data import published
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
 from exitbench.reports.run_data.glossary import DIS_NOTE, GLOSSARY
 from exitbench.reports.run_data.names import table_name
-from exitbench.reports.tables.cells import dis_cell, number_cell, published_cell
+from exitbench.reports.tables.cells import AVERAGE, dis_cell, number_cell, published_cell
 from exitbench.reports.tables.published_forms import form_notes
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import entry_rows, finished, foot_rows, where
@@ -28,6 +28,20 @@ def layer_columns(run: FinishedRun, group: Group, measure: str, better: str) -> 
             for cache, layer in task_layers(group)
         ),
     )
+
+
+def average_columns(group: Group) -> tuple[TableColumn, ...]:
+    """The average DIS at each layer, of several caches of one depth."""
+    return tuple(
+        TableColumn(title=f"layer {layer}", group=AVERAGE, measure="dis", better="higher")
+        for layer in averaged_layers(group)
+    )
+
+
+def averaged_layers(group: Group) -> tuple[int, ...]:
+    """The layers at which DIS is averaged over the caches of a group: those of all their tables."""
+    layers = {cache.table_layers for cache in group.caches}
+    return group.caches[0].table_layers if len(group.caches) > 1 and len(layers) == 1 else ()
 
 
 def task_layers(group: Group) -> list[tuple[CacheMetadata, int]]:
@@ -50,6 +64,9 @@ def dis_table(run: FinishedRun, group: Group, protocol: str) -> Table:
                 run.row(cache, protocol, signal, parameters, "tied_share", NOWHERE, layer),
             )
             for cache, layer in task_layers(group)
+        ] + [
+            dis_cell(run.average_row(group, protocol, signal, parameters, "dis", NOWHERE, layer), None)
+            for layer in averaged_layers(group)
         ]
 
     published_rows = published_dis_rows(run, group)
@@ -62,7 +79,7 @@ def dis_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         title=f"Difficulty Inversion Score (DIS) by layer ({where(run, group, protocol)})",
         question="How often is the signal more certain of a right prediction than of a wrong one?",
         topic="dis",
-        columns=layer_columns(run, group, "dis", "higher"),
+        columns=(*layer_columns(run, group, "dis", "higher"), *average_columns(group)),
         rows=(*entry_rows(run, cells), *published_rows, *foot_rows(run, cells)),
         notes=tuple(notes),
         protocol=protocol,
@@ -81,6 +98,7 @@ def published_dis_rows(run: FinishedRun, group: Group) -> list[TableRow]:
         ]
         if any(figures):
             cells = [Cell("–", status="published") if figure is None else published_cell(figure) for figure in figures]
+            cells += [Cell("–", status="published", notes=("not in the published data",))] * len(averaged_layers(group))
             rows.append(TableRow(cells=(label(f"{title} ({published.WHAT[published.DIS]})"), *cells), kind="published"))
     return rows
 

@@ -12,11 +12,11 @@ from exitbench.reports.run_data.finished_run import FinishedRun, Group
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.run_data.provenance import Name, Pair
 from exitbench.reports.run_data.run_entry import RunEntry
-from exitbench.reports.tables.cells import pair_cell
+from exitbench.reports.tables.cells import AVERAGE, pair_cell
 from exitbench.reports.tables.pairs import both_ways, pair_key, pairs_by_question
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label, missing
 from exitbench.reports.tables.table_parts import finished, where
-from exitbench.reports.tables.task_scores import AVERAGE, score_cells
+from exitbench.reports.tables.task_scores import score_cells
 
 TITLES: Mapping[Schedule, str] = {"shared": "one threshold", "quota": "exit quotas", "greedy": "greedy search"}
 NOT_TESTED = "not tested: the shared or the per-layer thresholds miss the speed-up or exit at one layer"

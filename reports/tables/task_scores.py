@@ -11,12 +11,11 @@ from exitbench.reports.run_data.finished_run import (
     Group,
 )
 from exitbench.reports.run_data.names import table_name
-from exitbench.reports.tables.cells import number_cell, published_cell, ratio, score_at_speed, speed_at_loss
+from exitbench.reports.tables.cells import AVERAGE, number_cell, published_cell, ratio, score_at_speed, speed_at_loss
 from exitbench.reports.tables.published_forms import form_notes
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import bound_table_rows, entry_rows, finished, foot_rows, where
 
-AVERAGE = "AVG"
 READ_AT = {"final": FINAL, "oracle": NOWHERE}
 """Bounds that have one operating point only, whatever the target speed-up."""
 

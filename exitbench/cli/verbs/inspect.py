@@ -1,12 +1,22 @@
 """``exitbench inspect``: a cache at a glance."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import cell_text, echo_json, terminal_console
+
+if TYPE_CHECKING:
+    from exitbench.cache import Cache, Target
+
+PAIR = ("deebert", "e-lang")
+"""Entropy and energy, which every cache with logits has."""
+MANY_ROWS = 20_000
+"""Beyond this many rows, measuring even two signals takes longer than a glance."""
 
 
 def command(
@@ -14,9 +24,10 @@ def command(
     target: TargetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Show a cache's card: model, task, rows, accuracy per layer, size and provenance.
+    """Show a cache's card: model, task, rows, accuracy per layer, what it can show, size and provenance.
 
-    Labels and logits are compared with their hashes first; `exitbench verify` looks at everything.
+    Labels and logits are compared with their hashes first; `exitbench verify` looks at everything. The smallest
+    difference is that of entropy and energy, in points; `exitbench power` has all pairs, and what it takes for less.
 
     **Example**
 
@@ -25,11 +36,33 @@ def command(
     from exitbench.cache import cache_card
     from exitbench.cli.unchanged_cache import unchanged_cache
 
-    card = cache_card(unchanged_cache(cache), target_name(target))
+    opened = unchanged_cache(cache)
+    card = cache_card(opened, target_name(target))
+    card["smallest_difference"] = smallest_difference(opened, target_name(target))
     if as_json:
         echo_json(card)
     else:
         _print_card(card)
+
+
+def smallest_difference(cache: Cache, target: Target | None) -> str:
+    """What the cache can show of the difference between two signals, in words; or why that is not known."""
+    from exitbench.cli.verbs.power import at, measured
+    from exitbench.errors import InputError
+
+    if cache.rows > MANY_ROWS:
+        return "see exitbench power (many rows take a while)"
+    try:
+        columns = measured([str(cache.path.resolve())], PAIR, [], None, {"resamples": 100, "target": target})
+    except InputError as error:
+        return f"not known: {error}"
+    texts = [
+        f"DIS, layer {column.layer}: {column.one_pair:.2f}"
+        if column.measure == "dis"
+        else f"score at {at(column.operating_point)}: {column.one_pair:.2f}"
+        for column in columns
+    ]
+    return ", ".join(texts) or "not known: the two signals are one ranking here"
 
 
 def _print_card(card: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from exitbench.benchmarks.statistics.power import claimable
+from exitbench.benchmarks.statistics.power import claimable, networks_needed, rows_needed
 
 
 def test_one_pair_takes_the_two_textbook_quantiles():
@@ -23,3 +23,22 @@ def test_without_an_error_or_a_test_nothing_can_be_said():
     assert math.isnan(claimable(0.0))
     assert math.isnan(claimable(math.nan))
     assert math.isnan(claimable(1.0, tests=0))
+
+
+@pytest.mark.parametrize("fixed", [0.0, 0.3])
+def test_the_rows_needed_are_the_first_that_show_the_difference(fixed: float) -> None:
+    """Against trying every number of rows."""
+    rows, smallest, difference = 40, 1.7, 0.8
+    first = next(
+        n for n in range(1, 10_000) if math.hypot(fixed, math.sqrt((smallest**2 - fixed**2) * rows / n)) <= difference
+    )
+    assert rows_needed(rows, smallest, difference, not_from_rows=fixed) == first
+    assert rows_needed(rows, smallest, 0.2, not_from_rows=0.2) is None
+
+
+def test_the_networks_needed_are_the_first_that_show_the_difference() -> None:
+    from_rows, spread, difference = 0.5, 2.3, 0.9
+    first = next(k for k in range(1, 1000) if math.hypot(from_rows, spread / math.sqrt(k)) <= difference)
+    assert networks_needed(from_rows, spread, difference) == first
+    assert networks_needed(0.9, spread, 0.9) is None
+    assert networks_needed(0.1, 0.0, 0.9) == 1

@@ -1,0 +1,186 @@
+"""The smallest differences that the columns of a run can show, and the rows and networks it takes to show a given one.
+
+Taken from the rows ``detectable`` of a run's results, which come from the standard errors of its paired tests. Averages
+over several networks (seeds) of a task also have a spread between networks, from the differences on each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from exitbench.benchmarks.results.files import RunFiles
+from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.vocabulary import ADJUSTED, AVERAGE, DETECTABLE
+from exitbench.benchmarks.statistics.crossed_errors import ENOUGH_NETWORKS
+from exitbench.benchmarks.statistics.power import claimable, networks_needed, rows_needed
+
+SCORES = ("accuracy", "f1", "mean_accuracy_f1")
+
+
+@dataclass(frozen=True)
+class DetectableDifference:
+    """What one column can show: the smallest difference of ``one_pair``, and of the largest of ``all_pairs``.
+
+    ``networks`` is the number of networks for each task, ``spread`` what their spread adds to the smallest difference
+    of one pair with one network each; 0 where there is one network only, whose spread nobody knows.
+    """
+
+    cache: str
+    model: str
+    task: str
+    split: str
+    protocol: str
+    operating_point: str
+    layer: int | None
+    measure: str
+    rows: int
+    one_pair: float
+    all_pairs: float
+    networks: int = 1
+    spread: float = 0.0
+
+    @property
+    def from_networks(self) -> float:
+        """The part of ``one_pair`` that more rows do not make smaller."""
+        counted = self.networks >= ENOUGH_NETWORKS
+        return min(self.spread / math.sqrt(self.networks), self.one_pair) if counted else 0.0
+
+    def rows_needed(self, difference: float) -> int | None:
+        """Rows that show ``difference`` for one pair, with as many networks; ``None`` where no number is enough."""
+        return rows_needed(self.rows, self.one_pair, difference, not_from_rows=self.from_networks)
+
+    def networks_needed(self, difference: float) -> int | None:
+        """Networks for each task that show ``difference`` for one pair, on these rows; ``None`` where none do."""
+        from_rows = math.sqrt(max(self.one_pair**2 - self.from_networks**2, 0.0))
+        return networks_needed(from_rows, self.spread, difference)
+
+    def to_json(self, difference: float | None = None) -> dict[str, Any]:
+        """Plain values, with what it takes to show ``difference`` where one is given."""
+        record: dict[str, Any] = {
+            "cache": self.cache,
+            "model": self.model,
+            "task": self.task,
+            "split": self.split,
+            "protocol": self.protocol,
+            "operating_point": self.operating_point,
+            "layer": self.layer,
+            "measure": self.measure,
+            "rows": self.rows,
+            "networks": self.networks,
+            "one_pair": self.one_pair,
+            "all_pairs": self.all_pairs,
+        }
+        if difference is not None:
+            record |= {
+                "difference": difference,
+                "rows_needed": self.rows_needed(difference),
+                "networks_needed": self.networks_needed(difference) if self.spread > 0 else None,
+            }
+        return record
+
+
+def detectable_differences(files: RunFiles) -> list[DetectableDifference]:
+    """The score at the primary speed-up and DIS at the tables' layers, of every cache and average, by protocol."""
+    record = files.record
+    primary = at_speed_up(float(record["suite"]["primary_speed_up"]))
+    adjusted: dict[tuple[Any, ...], float] = {}
+    single: list[Row] = []
+    for row in files.rows():
+        if row.signal != DETECTABLE or not is_asked(row, primary, record["caches"]):
+            continue
+        if row.parameters == ADJUSTED:
+            adjusted[row._replace(parameters="").key] = row.value
+        else:
+            single.append(row)
+    spreads = network_spreads(files) if any(not row.cache for row in single) else {}
+
+    def spread_of(row: Row) -> tuple[int, float]:
+        key = spread_key({**row._asdict(), "operating_point": row.operating_point.text})
+        return (1, 0.0) if row.cache else spreads.get(key, (1, 0.0))
+
+    return [
+        DetectableDifference(
+            row.cache,
+            row.model,
+            row.task,
+            row.split,
+            row.protocol,
+            row.operating_point.text,
+            row.layer,
+            row.measure,
+            row.n,
+            row.value,
+            adjusted.get(row.key, math.nan),
+            *spread_of(row),
+        )
+        for row in single
+    ]
+
+
+def is_asked(row: Row, primary: Any, caches: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a row is one that power is reported for: the task's own score at ``primary``, or DIS at a table layer."""
+    if row.decisions:
+        return False
+    if row.measure == "dis" and row.operating_point == NOWHERE:
+        return not row.cache or row.layer in caches[row.cache]["table_layers"]
+    if row.operating_point != primary or row.measure not in SCORES:
+        return False
+    if row.cache:
+        return row.measure == ("f1" if caches[row.cache]["metric"] == "f1" else "accuracy")
+    metrics = {
+        "f1" if cache["metric"] == "f1" else "accuracy"
+        for cache in caches.values()
+        if (cache["model"], cache["split"]) == (row.model, row.split)
+    }
+    return row.measure == (metrics.pop() if len(metrics) == 1 else "mean_accuracy_f1")
+
+
+def spread_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Model, split, protocol and question of a row or pair; scores of tasks with different metrics are one."""
+    layer = None if row["layer"] is None or np.isnan(row["layer"]) else int(row["layer"])
+    measure = "score" if row["measure"] in SCORES else row["measure"]
+    return row["model"], row["split"], row["protocol"], row["operating_point"], layer, measure
+
+
+def network_spreads(files: RunFiles) -> dict[tuple[Any, ...], tuple[int, float]]:
+    """For every average: the fewest networks of a task, and what their spread adds to its smallest difference.
+
+    The variance of paired differences between the networks of each task (divisor k - 1), as it enters the average over
+    tasks with one network each; the median over pairs stands for all.
+    """
+    pairs = files.table("pairs")
+    own = {name: "f1" if cache["metric"] == "f1" else "accuracy" for name, cache in files.record["caches"].items()}
+    scores = pairs["measure"] == pairs["cache"].map(own)
+    pairs = pairs[(pairs["task"] != AVERAGE) & (pairs["decisions"] == "") & (scores | (pairs["measure"] == "dis"))]
+    pairs = pairs.assign(key=list(map(spread_key, pairs.to_dict("records"))))
+    spreads: dict[tuple[Any, ...], tuple[int, float]] = {}
+    for key, here in pairs.groupby("key", sort=False):
+        variances, fewest = zip(*pair_variances(here), strict=True) if len(here) else ((), ())
+        known = [variance for variance in variances if not np.isnan(variance)]
+        if known and min(fewest) > 1:
+            spreads[key] = (min(fewest), claimable(math.sqrt(float(np.median(known)))))
+    return {key: (count, 0.0 if np.isnan(spread) else spread) for key, (count, spread) in spreads.items()}
+
+
+def pair_variances(pairs: pd.DataFrame) -> Iterator[tuple[float, int]]:
+    """For each pair of signals: the variance between networks in the mean over tasks, and the fewest networks."""
+    names = ["signal_a", "parameters_a", "signal_b", "parameters_b"]
+    for _, rows in pairs.groupby(names, sort=False):
+        differences = [by_task.to_numpy() for _, by_task in rows.groupby("task", sort=False)["difference"]]
+        fewest = min(len(values) for values in differences)
+        within = [float(np.var(values, ddof=1)) if len(values) > 1 else math.nan for values in differences]
+        yield sum(within) / len(within) ** 2, fewest
+
+
+def heading_of(column: DetectableDifference) -> str:
+    """Whose column it is."""
+    name = column.cache or f"average of {column.model}, {column.split}"
+    networks = f", {column.networks} networks" if column.networks > 1 else ""
+    return f"{name} ({column.rows} rows{networks}, {column.protocol})"
