@@ -110,7 +110,7 @@ def dis_sources(
         for row in rows
         if row.protocol == columns["protocol"] and row.measure == "dis" and not np.isnan(row.std_err)
     }
-    sources = {}
+    sources: dict[SourceKey, ErrorSource] = {}
     for contestant in contestants:
         for layer in layers:
             if (*contestant.name, layer) in scored:

@@ -7,12 +7,11 @@ over several networks (seeds) of a task also have a spread between networks, fro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
@@ -155,28 +154,27 @@ def network_spreads(files: RunFiles) -> dict[tuple[Any, ...], tuple[int, float]]
     The variance of paired differences between the networks of each task (divisor k - 1), as it enters the average over
     tasks with one network each; the median over pairs stands for all.
     """
-    pairs = files.table("pairs")
     own = {name: "f1" if cache["metric"] == "f1" else "accuracy" for name, cache in files.record["caches"].items()}
-    scores = pairs["measure"] == pairs["cache"].map(own)
-    pairs = pairs[(pairs["task"] != AVERAGE) & (pairs["decisions"] == "") & (scores | (pairs["measure"] == "dis"))]
-    pairs = pairs.assign(key=list(map(spread_key, pairs.to_dict("records"))))
-    spreads: dict[tuple[Any, ...], tuple[int, float]] = {}
-    for key, here in pairs.groupby("key", sort=False):
-        variances, fewest = zip(*pair_variances(here), strict=True) if len(here) else ((), ())
-        known = [variance for variance in variances if not np.isnan(variance)]
-        if known and min(fewest) > 1:
-            spreads[key] = (min(fewest), claimable(math.sqrt(float(np.median(known)))))
-    return {key: (count, 0.0 if np.isnan(spread) else spread) for key, (count, spread) in spreads.items()}
+    columns: dict[tuple[Any, ...], dict[tuple[str, ...], dict[str, list[float]]]] = {}
+    pairs: list[dict[Any, Any]] = files.table("pairs").to_dict("records")
+    for pair in pairs:
+        if pair["task"] != AVERAGE and not pair["decisions"] and pair["measure"] in ("dis", own[pair["cache"]]):
+            names = pair["signal_a"], pair["parameters_a"], pair["signal_b"], pair["parameters_b"]
+            by_task = columns.setdefault(spread_key(pair), {}).setdefault(names, {})
+            by_task.setdefault(pair["task"], []).append(float(pair["difference"]))
+    spreads = {}
+    for key, by_pair in columns.items():
+        fewest = min(len(values) for by_task in by_pair.values() for values in by_task.values())
+        if fewest > 1:
+            variances = [mean_variance(list(by_task.values())) for by_task in by_pair.values()]
+            spread = claimable(math.sqrt(float(np.nanmedian(variances))))
+            spreads[key] = fewest, 0.0 if math.isnan(spread) else spread
+    return spreads
 
 
-def pair_variances(pairs: pd.DataFrame) -> Iterator[tuple[float, int]]:
-    """For each pair of signals: the variance between networks in the mean over tasks, and the fewest networks."""
-    names = ["signal_a", "parameters_a", "signal_b", "parameters_b"]
-    for _, rows in pairs.groupby(names, sort=False):
-        differences = [by_task.to_numpy() for _, by_task in rows.groupby("task", sort=False)["difference"]]
-        fewest = min(len(values) for values in differences)
-        within = [float(np.var(values, ddof=1)) if len(values) > 1 else math.nan for values in differences]
-        yield sum(within) / len(within) ** 2, fewest
+def mean_variance(tasks: Sequence[Sequence[float]]) -> float:
+    """The variance between the networks of each task (divisor k - 1) in a mean over tasks with one network each."""
+    return float(sum(np.var(values, ddof=1) for values in tasks)) / len(tasks) ** 2
 
 
 def heading_of(column: DetectableDifference) -> str:

@@ -104,7 +104,7 @@ def run_suite(
                 manifest.task.metric,
                 rows.get(name, ""),
                 network_of(manifest),
-                partial(load_sources, [unit.folder for unit in (*cache.measures, cache.compare)]),
+                partial(load_sources, [*(unit.folder for unit in cache.measures), cache.compare.folder]),
             )
             for cache, (name, manifest) in zip(units, manifests.items(), strict=True)
         ]

@@ -58,8 +58,7 @@ class ErrorSource:
 
 def unpaired_deals(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Two values whose error as deals is that of both means together: what they share cannot be told."""
-    errors = [float(deal_error(deals)) if len(deals) else 0.0 for deals in (first, second)]
-    error = float(np.hypot(*errors))
+    error = math.hypot(*(float(deal_error(deals)) if len(deals) else 0.0 for deals in (first, second)))
     return np.array([-error, error])
 
 

@@ -11,7 +11,7 @@ from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import column_lines, echo, echo_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from exitbench.benchmarks.run.detectable_differences import DetectableDifference
 
@@ -86,7 +86,7 @@ def measured(
     signals: tuple[str, ...],
     signals_dirs: list[Path],
     speed_up: float | None,
-    options: dict[str, object],
+    options: Mapping[str, object],
 ) -> list[DetectableDifference]:
     """What caches and suites can show, from a run that is not kept."""
     from tempfile import TemporaryDirectory
