@@ -7,7 +7,7 @@ construction: with two classes certainty is an even function of the position alo
 linear function is. ``form=class-conditional``, the default, has a map per layer and predicted class and can express it.
 
 Both minimise the mean squared error to [answer right] with a ridge penalty, ``penalty`` times the mean variance of the
-features: a closed form, from sums over blocks of rows.
+features: a closed form, from sums over blocks of rows, so that memory holds a block and these sums.
 
 Reference: Xin, Tang, Yu, Lin, *BERxiT: Early Exiting for BERT with Better Fine-Tuning and Extension to Regression*,
 EACL 2021.
@@ -27,11 +27,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from exitbench.exit_rule import Direction
-from exitbench.signals.contract.feature_statistics import Array, Packed, blocks, pack, require_features, unpack
-from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.feature_statistics import (
+    Array,
+    Packed,
+    blocks,
+    pack,
+    require_features,
+    require_rows,
+    unpack,
+)
+from exitbench.signals.contract.layer import FeatureRows, Input, Layer
 from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Reference
+
+ENTRIES = 1 << 25
+"""Numbers in the sums that one pass over the rows fills (0.25 GB): with many classes there are more passes."""
 
 
 @dataclass(frozen=True)
@@ -72,21 +83,30 @@ class BERxiT(LearnedSignal):
         shared: Moments | None = None
         maps = []
         for layer in calibration[:-1]:
-            features = require_features(self.text, layer)
+            features = require_rows(self.text, layer)
             right = (layer.prediction == labels).double().cpu().numpy()
             answers = layer.prediction.cpu().numpy()
             if self.form == "published":
-                shared = Moments.of(features, right, np.ones(len(right), dtype=bool)).plus(shared)
-                continue
-            parts = [Moments.of(features, right, answers == number) for number in range(layer.classes)]
-            everyone = parts[0]
-            for part in parts[1:]:
-                everyone = everyone.plus(part)
-            # A class that was never predicted takes the map of all.
-            maps.append(pack(np.stack([(part if part.rows else everyone).ridge(self.penalty) for part in parts])))
+                (everyone,) = Moments.of_classes(features, right, np.zeros_like(answers), range(1))
+                shared = everyone.plus(shared)
+            else:
+                maps.append(pack(self._class_maps(features, right, answers, layer.classes)))
         if shared is not None:
             maps = [pack(shared.ridge(self.penalty)[None])] * (len(calibration) - 1)
         return dataclasses.replace(self, maps=tuple(maps))
+
+    def _class_maps(self, features: FeatureRows, right: Array, answers: NDArray[np.int64], classes: int) -> Array:
+        """Slopes and intercept for each predicted class, [classes, width + 1]; one never predicted has that of all."""
+        together = max(1, ENTRIES // features.shape[1] ** 2)
+        maps: list[Array] = []
+        everyone: Moments | None = None
+        for start in range(0, classes, together):
+            numbers = range(start, min(start + together, classes))
+            for part in Moments.of_classes(features, right, answers, numbers):
+                everyone = part.plus(everyone)
+                maps.append(part.ridge(self.penalty) if part.rows else np.empty(0))
+        assert everyone is not None
+        return np.stack([fitted if len(fitted) else everyone.ridge(self.penalty) for fitted in maps])
 
     def score(self, layer: Layer) -> Tensor:
         self.require_layer(layer, self.maps)
@@ -107,16 +127,25 @@ class Moments:
     target: float
 
     @classmethod
-    def of(cls, features: Tensor, target: Array, chosen: NDArray[np.bool_]) -> "Moments":
-        """The sums over the chosen rows."""
+    def of_classes(
+        cls, features: FeatureRows, target: Array, answers: NDArray[np.int64], numbers: range
+    ) -> "list[Moments]":
+        """The sums over the rows of each of some predicted classes, in one pass."""
         width = features.shape[1]
-        first, second, cross = np.zeros(width), np.zeros((width, width)), np.zeros(width)
+        first, second, cross = (
+            {number: np.zeros(shape) for number in numbers} for shape in (width, (width, width), width)
+        )
         for rows, values in blocks(features):
-            inside = values[chosen[rows]]
-            first += inside.sum(axis=0)
-            second += inside.T @ inside
-            cross += target[rows][chosen[rows]] @ inside
-        return cls(int(chosen.sum()), first, second, cross, float(target[chosen].sum()))
+            for number in numbers:
+                chosen = answers[rows] == number
+                inside = values[chosen]
+                first[number] += inside.sum(axis=0)
+                second[number] += inside.T @ inside
+                cross[number] += target[rows][chosen] @ inside
+        return [
+            cls(int(chosen.sum()), first[number], second[number], cross[number], float(target[chosen].sum()))
+            for number, chosen in ((number, answers == number) for number in numbers)
+        ]
 
     def plus(self, other: "Moments | None") -> "Moments":
         """The sums over both sets of rows."""

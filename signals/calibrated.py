@@ -32,6 +32,7 @@ from torch import Tensor
 from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
 from exitbench.head_algebra import Head
+from exitbench.signals.contract.feature_statistics import BLOCK
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.logistic import LARGEST, logistic_weights, sigmoid
@@ -112,7 +113,7 @@ class Calibrated(LearnedSignal):
             certainties = out_of_fold(inner, calibration, labels)
             inner = inner.fit(calibration, labels)
         else:
-            certainties = np.stack([certainty.numpy() for certainty in stepped(inner, calibration)])
+            certainties = stepped(inner, calibration)
         answers = [(layer.prediction == labels).cpu().numpy() for layer in calibration[:-1]]
         fit_map = platt_map if self.method == "platt" else isotonic_map
         maps = tuple(
@@ -138,13 +139,21 @@ def certainty_of(signal: ExitSignal, score: Tensor) -> Tensor:
     return (score if ">" in signal.exits_when else -score).clamp(-LARGEST, LARGEST)
 
 
-def stepped(signal: ExitSignal, layers: Sequence[Layer]) -> list[Tensor]:
-    """The certainty of a signal at each internal layer, [samples]; NaN where it has none."""
-    certainties: list[Tensor] = []
-    state: State = None
-    for layer in layers[:-1]:
-        score, state = signal.step(layer.only(signal.inputs), state)
-        certainties.append(certainty_of(signal, validated_score(signal, layer, score)).cpu())
+def stepped(signal: ExitSignal, layers: Sequence[Layer]) -> NDArray[np.float64]:
+    """The certainty of a signal at each internal layer, [layers - 1, samples]; NaN where it has none.
+
+    A block of samples goes through all layers before the next, so that memory holds one block's features.
+    """
+    internal = [layer.only(signal.inputs) for layer in layers[:-1]]
+    certainties = np.empty((len(internal), internal[0].samples))
+    for start in range(0, internal[0].samples, BLOCK):
+        rows = torch.arange(start, min(start + BLOCK, internal[0].samples))
+        state: State = None
+        for position, layer in enumerate(internal):
+            block = layer.take(rows)
+            score, state = signal.step(block, state)
+            certainty = certainty_of(signal, validated_score(signal, block, score))
+            certainties[position, start : start + BLOCK] = certainty.cpu().numpy()
     return certainties
 
 
@@ -157,8 +166,7 @@ def out_of_fold(signal: ExitSignal, layers: Sequence[Layer], labels: Tensor) -> 
     for fold in range(min(FOLDS, len(labels))):
         inside = numbers % FOLDS == fold
         ready = signal.fit([layer.take(~inside) for layer in layers], labels[~inside])
-        scored = stepped(ready, [layer.take(inside) for layer in layers])
-        certainties[:, inside.numpy()] = torch.stack(scored).numpy()
+        certainties[:, inside.numpy()] = stepped(ready, [layer.take(inside) for layer in layers])
     return certainties
 
 

@@ -30,6 +30,7 @@ from exitbench.signals.contract.feature_statistics import (
     class_means,
     pack,
     require_features,
+    require_rows,
     squared_distances,
     unpack,
 )
@@ -69,8 +70,7 @@ class EDR(LearnedSignal):
     def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         groups = labels.cpu().numpy()
         prototypes = [
-            pack(class_means(require_features(self.text, layer), groups, layer.classes)[0])
-            for layer in calibration[:-1]
+            pack(class_means(require_rows(self.text, layer), groups, layer.classes)[0]) for layer in calibration[:-1]
         ]
         return dataclasses.replace(self, prototypes=tuple(prototypes))
 

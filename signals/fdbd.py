@@ -30,6 +30,7 @@ from exitbench.signals.contract.feature_statistics import (
     class_means,
     pack,
     require_features,
+    require_rows,
     squared_distances,
     unpack,
 )
@@ -69,7 +70,7 @@ class FDBD(ExitSignal):
     def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         everyone = np.zeros(len(labels), dtype=np.int64)
         centres = [
-            pack(class_means(require_features(self.text, layer), everyone, 1)[0]) for layer in ById(calibration)[:-1]
+            pack(class_means(require_rows(self.text, layer), everyone, 1)[0]) for layer in ById(calibration)[:-1]
         ]
         return dataclasses.replace(self, centres=tuple(centres))
 

@@ -22,12 +22,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from exitbench.exit_rule import Direction
-from exitbench.signals.contract.feature_statistics import Packed, lengths, pack, require_features, unpack
+from exitbench.signals.contract.feature_statistics import (
+    Packed,
+    evenly,
+    lengths,
+    pack,
+    require_features,
+    require_rows,
+    unpack,
+)
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.parameters import learned, parameter
@@ -65,11 +72,9 @@ class KNNAgreement(LearnedSignal):
         return [directions(unpack(packed)) for packed in self.features or ()]
 
     def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
-        rows = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), self.bank)).astype(np.int64))
-        chosen = torch.from_numpy(rows)
+        chosen = torch.from_numpy(evenly(len(labels), self.bank))
         features = [
-            pack(require_features(self.text, layer)[chosen].double().cpu().numpy(), "float16")
-            for layer in calibration[:-1]
+            pack(require_rows(self.text, layer)[chosen].double().cpu().numpy(), "float16") for layer in calibration[:-1]
         ]
         return dataclasses.replace(self, features=tuple(features), labels=tuple(map(int, labels[chosen])))
 

@@ -31,13 +31,15 @@ from exitbench.signals.contract.feature_statistics import (
     Array,
     Packed,
     class_means,
+    evenly,
     pack,
     require_features,
+    require_rows,
     second_moment,
     squared_distances,
     unpack,
 )
-from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.layer import FeatureRows, Input, Layer
 from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Reference
@@ -76,7 +78,7 @@ class Mahalanobis(LearnedSignal):
         groups = labels.cpu().numpy()
         maps = []
         for layer in calibration[:-1]:
-            features = require_features(self.text, layer)
+            features = require_rows(self.text, layer)
             means, _ = class_means(features, groups, layer.classes)
             whitening = within_whitening(features, means, groups)
             if self.form == "nearest":
@@ -98,14 +100,14 @@ class Mahalanobis(LearnedSignal):
         return own - nearness.scatter(1, layer.prediction[:, None], -torch.inf).amax(dim=1)
 
 
-def within_whitening(features: Tensor, means: Array, groups: NDArray[np.int64]) -> Array:
+def within_whitening(features: FeatureRows, means: Array, groups: NDArray[np.int64]) -> Array:
     """The matrix A [width, width] with ``A^T A`` the inverse of the shrunk covariance within classes."""
     from scipy.linalg import eigh
     from sklearn.covariance import ledoit_wolf_shrinkage  # a second to load, and only a fit needs it
 
     covariance = second_moment(features, -means, groups) / len(groups)
     width = len(covariance)
-    rows = np.unique(np.linspace(0, len(groups) - 1, min(len(groups), SHRINKAGE_ROWS)).astype(np.int64))
+    rows = evenly(len(groups), SHRINKAGE_ROWS)
     residuals = features[torch.from_numpy(rows)].double().cpu().numpy() - means[groups[rows]]
     amount = float(ledoit_wolf_shrinkage(residuals, assume_centered=True))
     scale = max(float(np.trace(covariance)) / width, 1e-12)

@@ -30,17 +30,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
+from exitbench.signals.contract.feature_statistics import (
+    by_class,
+    evenly,
+    principal_directions,
+    projected,
+    require_features,
+    require_rows,
+)
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.learned_signal import LearnedSignal
-from exitbench.signals.contract.logistic import Array, Weights, logistic_weights, probability
+from exitbench.signals.contract.logistic import Weights, logistic_weights, probability
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Reference
 from exitbench.signals.margin import logit_margin
 
 PENALTY = 0.01
 DIRECTIONS = 32
+ENTRIES = 1 << 24
+"""The most numbers in the regression with features (0.13 GB): of more samples some are taken, evenly over the ids."""
 LEAST_LOG = -30.0
 """Log-probabilities are cut here: below it a class is out of the question, however far."""
 
@@ -79,11 +88,15 @@ class Meta(LearnedSignal):
             if not self.features:
                 every_weights.append(logistic_weights(columns.cpu().numpy(), right, penalty=PENALTY))
                 continue
-            values = feature_of(self.text, layer).cpu().numpy()
-            mean, basis = principal_directions(values)
-            seen = by_class((values - mean) @ basis, layer.prediction.cpu().numpy(), layer.classes)
-            both = logistic_weights(np.concatenate([columns.cpu().numpy(), seen], axis=1), right, penalty=PENALTY)
+            features = require_rows(self.text, layer)
+            mean, basis = principal_directions(features, DIRECTIONS)
             kept = columns.shape[1]
+            rows = evenly(len(right), ENTRIES // (kept + layer.classes * basis.shape[1]))
+            chosen = layer.take(torch.from_numpy(rows))
+            seen = projected(require_rows(self.text, chosen), mean, basis)
+            seen = by_class(seen, chosen.prediction.cpu().numpy(), layer.classes)
+            design = np.concatenate([columns.cpu().numpy()[rows], seen], axis=1)
+            both = logistic_weights(design, right[rows], penalty=PENALTY)
             every_weights.append((*both[:kept], both[-1]))
             # w . B^T (x - mean) is one vector and one number per class, which is all that a score needs.
             vectors = np.array(both[kept:-1]).reshape(layer.classes, -1) @ basis.T
@@ -100,7 +113,7 @@ class Meta(LearnedSignal):
         if self.class_vectors is not None:
             vectors = torch.tensor(self.class_vectors[layer.index - 1], dtype=torch.float64, device=columns.device)
             chosen = vectors[layer.prediction]
-            seen = (feature_of(self.text, layer) * chosen[:, :-1]).sum(dim=1) + chosen[:, -1]
+            seen = (require_features(self.text, layer).double() * chosen[:, :-1]).sum(dim=1) + chosen[:, -1]
             columns, weights = torch.cat([columns, seen[:, None]], dim=1), (*weights[:-1], 1.0, weights[-1])
         return probability(columns, weights), history
 
@@ -116,39 +129,3 @@ def history_columns(layer: Layer, history: Tensor | None) -> tuple[Tensor, Tenso
     of_answer = history.gather(2, answer[:, None, None].expand(-1, history.shape[1], 1))[:, :, 0]
     which = torch.nn.functional.one_hot(answer, layer.classes).double()
     return torch.cat([which, of_answer, logit_margin(layer)[:, None]], dim=1), history
-
-
-def feature_of(signal: str, layer: Layer) -> Tensor:
-    """The layer's features in float64, [samples, width]."""
-    if layer.features is None:
-        raise InputError(f"layer {layer.index}: signal {signal} needs features, and this input has none")
-    return layer.features.double()
-
-
-def principal_directions(values: Array) -> tuple[Array, Array]:
-    """The mean [width] and the directions of largest variance [width, at most 32] of some rows, scaled to variance 1.
-
-    A direction's sign is that of its largest entry, so that it does not depend on the library's choice.
-    """
-    from scipy.linalg import eigh
-
-    mean = values.mean(axis=0)
-    centred = values - mean
-    few = len(values) < values.shape[1]  # the smaller of the two matrices of products has the same spectrum
-    products = centred @ centred.T if few else centred.T @ centred
-    size = len(products)
-    spectrum, vectors = eigh(products, subset_by_index=(max(size - DIRECTIONS, 0), size - 1))
-    kept = spectrum > 1e-10 * max(float(spectrum[-1]), 1e-300)
-    spectrum, vectors = spectrum[kept], vectors[:, kept]
-    if few:
-        vectors = centred.T @ vectors / np.sqrt(spectrum)
-    variances = spectrum / len(values)
-    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
-    return mean, vectors * signs / np.sqrt(variances)
-
-
-def by_class(columns: Array, answers: np.ndarray, classes: int) -> Array:
-    """The columns [samples, k] once for each class, 0 where another class was predicted: [samples, classes * k]."""
-    spread = np.zeros((len(columns), classes, columns.shape[1]))
-    spread[np.arange(len(columns)), answers] = columns
-    return spread.reshape(len(columns), -1)

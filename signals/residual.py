@@ -18,11 +18,21 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
-from exitbench.signals.contract.feature_statistics import Packed, lengths, pack, require_features, second_moment, unpack
+from exitbench.signals.contract.feature_statistics import (
+    Packed,
+    block_slices,
+    lengths,
+    pack,
+    require_features,
+    require_rows,
+    second_moment,
+    unpack,
+)
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.learned_signal import ById
 from exitbench.signals.contract.parameters import learned
@@ -74,7 +84,7 @@ def minor_basis(signal: str, layer: Layer) -> Packed:
 
     if layer.head is None:
         raise InputError(f"layer {layer.index}: signal {signal} needs heads, and this input has none")
-    features = require_features(signal, layer)
+    features = require_rows(signal, layer)
     moment = second_moment(features, layer.head.offset.cpu().numpy())
     width = len(moment)
     _, vectors = eigh(moment, subset_by_index=(0, width - principal_dimensions(width) - 1))
@@ -86,5 +96,18 @@ def outside_norm(signal: str, layer: Layer, basis: Tensor) -> Tensor:
     """The norm of each shifted feature in the minor directions, [samples] float64."""
     if layer.head is None:
         raise InputError(f"layer {layer.index}: signal {signal} needs heads, and this input has none")
-    shifted = require_features(signal, layer).double() + layer.head.offset
+    return block_norm(require_features(signal, layer), layer.head.offset, basis)
+
+
+def mean_outside_norm(signal: str, layer: Layer, basis: Tensor) -> float:
+    """The mean of :func:`outside_norm` over the layer's samples, block by block."""
+    features = require_rows(signal, layer)
+    assert layer.head is not None
+    norms = [block_norm(features[rows], layer.head.offset, basis) for rows in block_slices(features)]
+    return float(torch.cat(norms).mean())
+
+
+def block_norm(features: Tensor, offset: Tensor, basis: Tensor) -> Tensor:
+    """The norm of ``V^T (x + o)`` for each row, [samples] float64."""
+    shifted = features.double() + offset
     return lengths(shifted @ basis.to(shifted.device))

@@ -35,6 +35,7 @@ from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
 from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer
+from exitbench.signals.contract.learned_signal import ById
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import ExitSignal, Reference
 
@@ -84,7 +85,9 @@ class RightTool(ExitSignal):
     def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         if self.temperature == "none":
             return self
-        return dataclasses.replace(self, temperatures=tuple(fitted_temperature(layer, labels) for layer in calibration))
+        ordered = ById(calibration)
+        labels = labels[ordered.order] if len(labels) == len(ordered.order) else labels
+        return dataclasses.replace(self, temperatures=tuple(fitted_temperature(layer, labels) for layer in ordered))
 
 
 def fitted_temperature(layer: Layer, labels: Tensor) -> float:

@@ -23,7 +23,15 @@ import torch
 from torch import Tensor
 
 from exitbench.exit_rule import Direction
-from exitbench.signals.contract.feature_statistics import Packed, class_means, lengths, pack, require_features, unpack
+from exitbench.signals.contract.feature_statistics import (
+    Packed,
+    class_means,
+    lengths,
+    pack,
+    require_features,
+    require_rows,
+    unpack,
+)
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.parameters import learned, parameter
@@ -62,7 +70,7 @@ class SHE(LearnedSignal):
         for layer in calibration[:-1]:
             answers = layer.prediction.cpu().numpy()
             groups = np.where(answers == labels.cpu().numpy(), answers, -1)
-            means, counts = class_means(require_features(self.text, layer), groups, layer.classes)
+            means, counts = class_means(require_rows(self.text, layer), groups, layer.classes)
             every.append(pack(np.where(counts[:, None] > 0, means, 0.0)))
         return dataclasses.replace(self, means=tuple(every))
 

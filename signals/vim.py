@@ -26,7 +26,7 @@ from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.learned_signal import ById
 from exitbench.signals.contract.parameters import learned
 from exitbench.signals.contract.signal import ExitSignal, Reference
-from exitbench.signals.residual import Residual, minor_basis, outside_norm
+from exitbench.signals.residual import Residual, mean_outside_norm, minor_basis, outside_norm
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ViM(ExitSignal):
         bases, alphas = [], []
         for layer in ById(calibration)[:-1]:
             basis = minor_basis(self.text, layer)
-            residual = float(outside_norm(self.text, layer, unpack(basis)).mean())
+            residual = mean_outside_norm(self.text, layer, unpack(basis))
             bases.append(basis)
             alphas.append(float(layer.logits64.amax(dim=1).mean()) / max(residual, 1e-12))
         return dataclasses.replace(self, bases=tuple(bases), alphas=tuple(alphas))

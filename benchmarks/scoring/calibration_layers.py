@@ -1,9 +1,10 @@
-"""The layers of a cache for signals to learn from, one at a time."""
+"""The layers of a cache for signals to learn from, one at a time, their features block by block."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import overload
+from typing import cast, overload
 
 import numpy as np
 import torch
@@ -12,9 +13,22 @@ from torch import Tensor
 
 from exitbench.cache import Cache
 from exitbench.errors import InputError
-from exitbench.signals.contract.layer import OUTPUT, Input, Layer, declared_layer, output_names
+from exitbench.signals.contract.layer import (
+    OUTPUT,
+    FeatureRows,
+    Input,
+    Layer,
+    LayerSlice,
+    declared_layer,
+    output_names,
+)
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.written_inputs import TensorVersions, head_tensors
+
+GAP = 8
+"""Rows of a cache that are read and not needed, before a reader skips them."""
+TOGETHER = 4096
+"""Rows that are read at once."""
 
 
 class CalibrationLayers(Sequence[Layer]):
@@ -37,15 +51,16 @@ class CalibrationLayers(Sequence[Layer]):
     @overload
     def __getitem__(self, position: int) -> Layer: ...
     @overload
-    def __getitem__(self, position: slice) -> list[Layer]: ...
-    def __getitem__(self, position: int | slice) -> Layer | list[Layer]:
-        numbers = range(1, self.cache.layers + 1)[position]
-        return self._layer(numbers) if isinstance(numbers, int) else [self._layer(number) for number in numbers]
+    def __getitem__(self, position: slice) -> Sequence[Layer]: ...
+    def __getitem__(self, position: int | slice) -> Layer | Sequence[Layer]:
+        if isinstance(position, slice):
+            return LayerSlice(self, range(len(self))[position])
+        return self._layer(range(1, self.cache.layers + 1)[position])
 
     def _layer(self, index: int) -> Layer:
         cache = self.cache
-        layer = declared_layer(
-            self.inputs,
+        plain = declared_layer(
+            self.inputs - {"features"},
             index=index,
             depth=cache.layers,
             classes=cache.classes,
@@ -53,6 +68,7 @@ class CalibrationLayers(Sequence[Layer]):
             read=lambda name: self._taken(lambda rows: stored_tensor(cache, index, rows, name)),
             head=lambda: cache.head(index),
         )
+        layer = StoredLayer.of(plain, StoredFeatures(cache, index, self.rows)) if "features" in self.inputs else plain
         if layer.head is not None and index not in self._heads:
             self._heads[index] = TensorVersions(head_tensors(layer.head))
         return layer
@@ -68,6 +84,74 @@ class CalibrationLayers(Sequence[Layer]):
             taken[torch.from_numpy(here)] = values[torch.from_numpy(self.rows[here] - block.start)]
         assert taken is not None
         return taken
+
+
+class StoredFeatures:
+    """The features of some rows of a cache at one layer, [samples, width], read when they are asked for."""
+
+    def __init__(self, cache: Cache, index: int, rows: NDArray[np.intp]) -> None:
+        self.cache, self.index, self.rows = cache, index, rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples and width."""
+        return len(self.rows), int(self.cache.features(self.index, slice(0, 1)).shape[1])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, rows: Tensor) -> StoredFeatures:
+        """Those at ``rows`` (an index or a mask), still unread."""
+        return StoredFeatures(self.cache, self.index, self.rows[rows.numpy()])
+
+    def __getitem__(self, rows: slice | Tensor, /) -> Tensor:
+        wanted = self.rows[rows if isinstance(rows, slice) else rows.numpy()]
+        order = np.argsort(wanted, kind="stable")
+        rising = wanted[order]
+        # Neighbours in the file are read together, and a long gap is passed over.
+        cuts = np.flatnonzero(np.diff(rising) > GAP) + 1
+        taken = self.cache.features(self.index, slice(0, 1))
+        values = taken.new_empty((len(wanted), taken.shape[1]))
+        for run in np.split(np.arange(len(rising)), cuts):
+            for start in range(0, len(run), TOGETHER):
+                part = run[start : start + TOGETHER]
+                first, last = int(rising[part[0]]), int(rising[part[-1]])
+                block = self.cache.features(self.index, slice(first, last + 1))
+                values[torch.from_numpy(order[part])] = block[torch.from_numpy(rising[part] - first)]
+        return values
+
+
+class StoredLayer(Layer):
+    """A layer whose features stay in the cache until they are asked for."""
+
+    @classmethod
+    def of(cls, layer: Layer, features: StoredFeatures) -> StoredLayer:
+        """A layer with the features of its samples."""
+        kept = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer) if field.init}
+        return cls(**{**kept, "features": features})
+
+    @property
+    def features(self) -> Tensor | None:
+        """All features, [samples, width], in memory from now on only for whoever asks."""
+        stored = self.feature_rows
+        return stored if stored is None or isinstance(stored, Tensor) else stored[:]
+
+    @features.setter
+    def features(self, stored: FeatureRows | None) -> None:
+        self.__dict__["features"] = stored
+
+    @property
+    def feature_rows(self) -> FeatureRows | None:
+        return cast("FeatureRows | None", self.__dict__["features"])
+
+    def _features_at(self, rows: Tensor) -> Tensor | None:
+        stored = self.feature_rows
+        if stored is None:
+            return None
+        return cast(Tensor, stored.take(rows) if isinstance(stored, StoredFeatures) else stored[rows])
+
+    def _features_shown(self, declared: bool) -> Tensor | None:
+        return cast("Tensor | None", self.feature_rows if declared else None)
 
 
 def read_layer(cache: Cache, index: int, rows: slice, inputs: frozenset[Input]) -> Layer:

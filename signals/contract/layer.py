@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import Any, Protocol, overload
 
 import torch
 from torch import Tensor
@@ -45,6 +45,18 @@ State = Any
 tuple, list or dict of tensors, each with the samples on its first axis."""
 
 
+class FeatureRows(Protocol):
+    """The features of some samples, [samples, width], to be read block by block; a tensor is one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples and width."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice | Tensor, /) -> Tensor: ...
+
+
 @dataclass(frozen=True)
 class Layer(LogitQuantities):
     """One layer's outputs for some samples; ``index`` counts from 1, ``depth`` is the last layer.
@@ -75,6 +87,19 @@ class Layer(LogitQuantities):
     def samples(self) -> int:
         return int(self.logits.shape[0])
 
+    @property
+    def feature_rows(self) -> FeatureRows | None:
+        """The features to be read block by block, as a fit does: where they lie in a cache, no more comes to memory."""
+        return self.features
+
+    def _features_at(self, rows: Tensor) -> Tensor | None:
+        """The features of the samples at ``rows``."""
+        return None if self.features is None else self.features[rows]
+
+    def _features_shown(self, declared: bool) -> Tensor | None:
+        """The features where a signal declares them."""
+        return self.features if declared else None
+
     def no_score(self) -> Tensor:
         """A NaN for every sample, [samples] float64: what a layer without a score returns."""
         return torch.full((self.samples,), torch.nan, dtype=torch.float64, device=self.logits.device)
@@ -85,7 +110,7 @@ class Layer(LogitQuantities):
             self,
             ids=self.ids[rows],
             logits=self.logits[rows],
-            features=None if self.features is None else self.features[rows],
+            features=self._features_at(rows),
             offset_norm=None if self.offset_norm is None else self.offset_norm[rows],
             outputs={name: output[rows] for name, output in self.outputs.items()},
         )
@@ -97,12 +122,30 @@ class Layer(LogitQuantities):
         """
         return dataclasses.replace(
             self,
-            features=self.features if "features" in inputs else None,
+            features=self._features_shown("features" in inputs),
             offset_norm=self.offset_norm if "offset_norm" in inputs else None,
             head=self.head if "head" in inputs else None,
             outputs={name: self.outputs[name] for name in output_names(inputs) if name in self.outputs},
             shared=self.derived,
         )
+
+
+class LayerSlice(Sequence[Layer]):
+    """Some of the layers of a sequence, each asked for when its turn comes, so that memory holds one of them."""
+
+    def __init__(self, layers: Sequence[Layer], positions: range) -> None:
+        self.layers, self.positions = layers, positions
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @overload
+    def __getitem__(self, position: int) -> Layer: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[Layer]: ...
+    def __getitem__(self, position: int | slice) -> Layer | Sequence[Layer]:
+        positions = self.positions[position]
+        return self.layers[positions] if isinstance(positions, int) else LayerSlice(self.layers, positions)
 
 
 def declared_layer(

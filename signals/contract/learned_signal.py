@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from exitbench.errors import InputError
-from exitbench.signals.contract.layer import Layer
+from exitbench.signals.contract.layer import Layer, LayerSlice
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import ExitSignal
 
@@ -38,10 +40,10 @@ class ById(Sequence[Layer]):
     @overload
     def __getitem__(self, position: int) -> Layer: ...
     @overload
-    def __getitem__(self, position: slice) -> list[Layer]: ...
-    def __getitem__(self, position: int | slice) -> Layer | list[Layer]:
+    def __getitem__(self, position: slice) -> Sequence[Layer]: ...
+    def __getitem__(self, position: int | slice) -> Layer | Sequence[Layer]:
         if isinstance(position, slice):
-            return [self[index] for index in range(*position.indices(len(self)))]
+            return LayerSlice(self, range(len(self))[position])
         layer = self.layers[position]
         return layer if self.sorted else layer.take(self.order)
 
@@ -119,3 +121,9 @@ class LearnedSignal(ExitSignal):
             raise InputError(f"signal {self.text} must be fitted on a calibration set before it can score")
         if layer.index > len(fitted):
             raise InputError(f"signal {self.text} was fitted on {len(fitted)} layers, found layer {layer.index}")
+
+
+def cross_entropies(calibration: Sequence[Layer], labels: Tensor) -> NDArray[np.float64]:
+    """The loss of every layer's answer, ``-ln p(label)``, [layers, samples]."""
+    losses = [-layer.log_probabilities.gather(1, labels[:, None])[:, 0] for layer in calibration]
+    return np.asarray(torch.stack(losses).cpu().numpy())

@@ -78,21 +78,21 @@ def with_features(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     return collected(tmp_path_factory.mktemp("features"), features="float32")
 
 
+LEARNED = [signal for signal in map(REGISTRY.make, sorted(REGISTRY.signals)) if signal.needs_fit]
+FROM_FEATURES = [signal.name for signal in LEARNED if "features" in signal.inputs]
+"""Whatever learns from features, without being listed."""
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "berxit",
+        *FROM_FEATURES,
         "berxit[form=published]",
         "calibrated[of=vim]",
-        "edr",
-        "fdbd",
         "knn-agreement[neighbours=3]",
-        "mahalanobis",
         "mahalanobis[form=margin]",
         "meta[features=true]",
-        "residual",
-        "she",
-        "vim",
+        "palbert[form=linear]",
     ],
 )
 def test_signals_learned_from_features_exit_live_as_in_the_replay(text: str, with_features: Collected) -> None:

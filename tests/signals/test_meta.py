@@ -14,7 +14,8 @@ from exitbench.errors import InputError
 from exitbench.places import FIXTURES
 from exitbench.signals import score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
-from exitbench.signals.meta import PENALTY, Meta, principal_directions
+from exitbench.signals.contract.feature_statistics import principal_directions
+from exitbench.signals.meta import DIRECTIONS, PENALTY, Meta
 from exitbench.signals.right_tool import RightTool
 from tests.support.planted_layers import agreement_decides, auroc, layers_from, nothing_decides
 
@@ -85,7 +86,7 @@ def test_with_features_a_rule_in_the_feature_is_found() -> None:
 @pytest.mark.parametrize("rows", [20, 300])
 def test_principal_directions_are_those_of_the_singular_value_decomposition(rows: int) -> None:
     values = np.random.default_rng(0).normal(size=(rows, 50)) * np.linspace(1, 5, 50) + 3
-    mean, basis = principal_directions(values)
+    mean, basis = principal_directions(torch.from_numpy(values), DIRECTIONS)
     np.testing.assert_allclose(mean, values.mean(axis=0))
     seen = (values - mean) @ basis
     np.testing.assert_allclose(seen.T @ seen / rows, np.eye(seen.shape[1]), atol=1e-9)

@@ -36,8 +36,9 @@ def test_every_signal_conforms(signal: type[ExitSignal], check: Check) -> None:
     check(signal)
 
 
-def test_only_random_what_compares_bases_and_what_counts_neighbours_need_an_exception() -> None:
-    assert {name for name, signal in SIGNALS.items() if signal.exceptions} == {"random", "saturation", "knn-agreement"}
+def test_only_random_what_compares_bases_counts_neighbours_or_weighs_rewards_needs_an_exception() -> None:
+    excepted = {"random", "saturation", "knn-agreement", "consistentee"}
+    assert {name for name, signal in SIGNALS.items() if signal.exceptions} == excepted
     (check,) = (check for check in CHECKS if name_of(check) == "direction_agrees_with_accuracy")
     outcome = run_check(check, SIGNALS["random"])
     assert (outcome.status, outcome.detail) == ("exception", "a baseline that knows nothing about the sample")

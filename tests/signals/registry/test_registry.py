@@ -20,6 +20,7 @@ def test_the_published_signals_and_the_baseline_are_found(registry: Registry) ->
     plain = {"margin", "max-logit", "gini", "gen", "beem", "saturation"}
     from_logits = {"calibrated", "meta", "jei-gate", "eenet"}
     from_features = {"berxit", "edr", "fdbd", "knn-agreement", "mahalanobis", "residual", "she", "vim"}
+    from_features |= {"palbert", "consistentee"}
     assert set(registry.signals) >= eight | plain | from_logits | from_features | {"random", "output"}
     assert registry.broken == []
 
