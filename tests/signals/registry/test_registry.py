@@ -191,7 +191,9 @@ def test_a_name_taken_by_a_published_signal_is_an_error_that_names_both(tmp_path
     ("wrong", "near"), [("deebrt", "deebert"), ("CAP", "cap"), ("right_tool", "right-tool"), ("pabe", "pabee")]
 )
 def test_an_unknown_name_answers_with_the_nearest(registry: Registry, wrong: str, near: str) -> None:
-    with pytest.raises(InputError, match=rf"unknown signal '{wrong}'\. Did you mean .*{near}.* Known: .*cap, .*deebert"):
+    with pytest.raises(
+        InputError, match=rf"unknown signal '{wrong}'\. Did you mean .*{near}.* Known: .*cap, .*deebert"
+    ):
         registry.make(wrong)
     with pytest.raises(InputError, match="unknown signal"):
         registry.origin(wrong)
