@@ -1,6 +1,7 @@
-"""What holds for every test: Ctrl-C can be sent, and a test that starts programs says so with a mark."""
+"""What holds for every test: Ctrl-C can be sent, no disk is waited for, and what starts programs has a mark."""
 
 import multiprocessing.process
+import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -43,6 +44,14 @@ def no_fit_cache() -> Iterator[None]:
     """Nothing that an earlier test, or the user of this machine, has fitted is taken for this test's own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EXITBENCH_FIT_CACHE", "off")
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """An fsync waits milliseconds for the disk, tens of thousands of times in a session that no power cut follows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

@@ -22,6 +22,9 @@ from exitbench.benchmarks.results.status import Difference, Estimate
 from exitbench.benchmarks.statistics.deals import stretched
 from exitbench.benchmarks.statistics.delong import NAN, two_sided
 
+MOST_MISSING = 0.05
+"""The share of resamples that may lack a value before an interval is unreliable."""
+
 
 def interval(value: float, resampled: ArrayLike, n: int, level: float = 0.95) -> Estimate:
     """A value with its percentile bootstrap interval; ``resampled`` [resamples] is the same quantity on the resamples.
@@ -40,7 +43,7 @@ def interval(value: float, resampled: ArrayLike, n: int, level: float = 0.95) ->
     if std_err == 0.0:
         return _unreliable(estimate, "all resamples agree, so the standard error is 0")
     missing = len(draws) - len(defined)
-    if missing > 0.05 * len(draws):
+    if missing > MOST_MISSING * len(draws):
         return _unreliable(estimate, f"{missing} of {len(draws)} resamples do not have this value")
     return estimate
 

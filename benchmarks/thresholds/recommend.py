@@ -21,7 +21,7 @@ from exitbench.benchmarks.results.status import Estimate
 from exitbench.benchmarks.results.vocabulary import Schedule
 from exitbench.benchmarks.run.evaluated_configurations import cache_weights
 from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, stretched
-from exitbench.benchmarks.statistics.intervals import interval
+from exitbench.benchmarks.statistics.intervals import MOST_MISSING, interval
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.thresholds.evaluated_grid import evaluate_grid
@@ -187,5 +187,5 @@ def check_answer(deployed: ResampledPoint, expected: ResampledPoint, point: Oper
     for value in judged:
         if value.status != "ok":
             raise InputError(f"no threshold gives {asked}: {value.reason}")
-    if np.isnan(expected.resampled.speed_up).mean() > 0.05:
+    if np.isnan(expected.resampled.speed_up).mean() > MOST_MISSING:
         raise InputError("too few samples: in one resample of twenty or more no threshold answers the question")

@@ -5,8 +5,10 @@ at once; a verb imports what it needs when it is called.
 """
 
 import errno
+import functools
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -77,6 +79,12 @@ def build() -> typer.Typer:
     return app
 
 
+@functools.cache
+def whole_command() -> Callable[..., object]:
+    """The program as it parses words, which takes a while to make from the signatures of all verbs."""
+    return typer.main.get_command(build())
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the program; exit code 0 fine, 1 "no, or incomplete", 2 wrong usage or input."""
     words = sys.argv[1:] if arguments is None else arguments
@@ -95,7 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
 def exit_code(words: list[str], *, debug: bool) -> int:
     """What the program ends with; an error is printed in one line, or raised with ``debug``."""
     try:
-        code = build()(args=words, prog_name="exitbench", standalone_mode=False)
+        code = whole_command()(args=words, prog_name="exitbench", standalone_mode=False)
     except KeyboardInterrupt:  # before the verb began
         code = STOPPED
     except Exception as error:

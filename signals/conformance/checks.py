@@ -16,6 +16,7 @@ from exitbench.signals.conformance.harness import (
     Check,
     CheckError,
     at_every_point,
+    fitted_anew,
     largest_change,
     ready,
     require,
@@ -73,12 +74,12 @@ def check_finite_where_defined(signal: ExitSignal) -> None:
 def check_deterministic(signal: ExitSignal) -> None:
     """The same input gives the same scores to the last bit, whatever the global random state."""
     data = layers_for(signal)
-    fitted = ready(signal, data)
+    fitted = fitted_anew(signal, data)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         first = scores_of(fitted, data.internal)
         torch.manual_seed(2)
-        second = scores_of(ready(signal, data), data.internal)
+        second = scores_of(fitted_anew(signal, data), data.internal)
     require(same(second, first, exactly=True), "a second run gives other scores")
 
 
@@ -149,7 +150,7 @@ def check_undeclared_inputs_not_read(signal: ExitSignal) -> None:
 def check_inputs_not_modified(signal: ExitSignal) -> None:
     """Scoring and fitting change no tensor that they are given."""
     data, untouched = layers_for(signal), layers_for(signal)
-    scores_of(ready(signal, data), data.internal)
+    scores_of(fitted_anew(signal, data), data.internal)
     require(torch.equal(data.labels, untouched.labels), "the labels were changed")
     for layer, before in zip(data.layers, untouched.layers, strict=True):
         for name in ("ids", "logits", "features", "offset_norm"):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from exitbench.signals.conformance.synthetic_layers import SyntheticLayers
+from exitbench.signals.conformance.synthetic_layers import Recipe, SyntheticLayers, made_from
 from exitbench.signals.contract.layer import Layer, State
 from exitbench.signals.contract.parameters import parameters
 from exitbench.signals.contract.signal import ExitSignal
@@ -67,7 +67,17 @@ def require(holds: bool, otherwise: str) -> None:
 
 
 def ready(signal: ExitSignal, data: SyntheticLayers) -> ExitSignal:
-    """The signal, fitted on ``data`` where it must be."""
+    """The signal, fitted where it must be on the numbers of ``data``; what one check has fitted serves the next."""
+    return _fitted(signal, data.recipe) if signal.needs_fit else signal
+
+
+@functools.lru_cache(maxsize=512)
+def _fitted(signal: ExitSignal, recipe: Recipe) -> ExitSignal:
+    return fitted_anew(signal, made_from(recipe))
+
+
+def fitted_anew(signal: ExitSignal, data: SyntheticLayers) -> ExitSignal:
+    """The signal, fitted on ``data`` itself where it must be: for checks that look at fitting."""
     return signal.fit(data.layers, data.labels) if signal.needs_fit else signal
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Set
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,12 +24,26 @@ STRENGTHS = (1.0, 4.0)
 """Strength of the class direction at the first and at the last layer: an easy task, in which certainty means much."""
 
 
+class Recipe(NamedTuple):
+    """The arguments of :func:`synthetic_layers`."""
+
+    samples: int
+    depth: int
+    classes: int
+    width: int
+    seed: int
+    feature_dtype: torch.dtype
+    shift: float
+    outputs: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class SyntheticLayers:
-    """All layers of some samples, in order, with their labels [samples]."""
+    """All layers of some samples, in order, with their labels [samples]; ``recipe`` is what they were made from."""
 
     layers: tuple[Layer, ...]
     labels: Tensor
+    recipe: Recipe
 
     @property
     def internal(self) -> tuple[Layer, ...]:
@@ -53,27 +68,57 @@ def synthetic_layers(
     ``shift`` adds a constant vector of that size to all class rows of W, and that constant to b: no softmax notices.
     ``outputs`` names extra outputs: trained exit scores in (0, 1), larger where the answer is more often right.
     """
-    labels, features, weights, biases = _numbers(samples, depth, classes, width, seed)
-    constant = shift * torch.ones(width, dtype=torch.float64) / math.sqrt(width)
+    return made_from(Recipe(samples, depth, classes, width, seed, feature_dtype, shift, tuple(outputs)))
+
+
+def made_from(recipe: Recipe) -> SyntheticLayers:
+    """The layers of a recipe, in tensors that nobody else has."""
+    layers, labels = _made(recipe)
+    return SyntheticLayers(tuple(map(_copy, layers)), labels.clone(), recipe)
+
+
+def _copy(layer: Layer) -> Layer:
+    assert layer.features is not None
+    assert layer.offset_norm is not None
+    assert layer.head is not None
+    head = layer.head
+    return dataclasses.replace(
+        layer,
+        ids=layer.ids.clone(),
+        logits=layer.logits.clone(),
+        features=layer.features.clone(),
+        offset_norm=layer.offset_norm.clone(),
+        head=Head(head.weight.clone(), head.bias.clone(), head.gram_inverse.clone(), head.offset.clone(), head.rank),
+        outputs={name: output.clone() for name, output in layer.outputs.items()},
+    )
+
+
+@lru_cache(maxsize=32)
+def _made(recipe: Recipe) -> tuple[tuple[Layer, ...], Tensor]:
+    """Layers and labels of a recipe: made once, and handed out as copies only."""
+    network = synthetic_network(recipe.depth, recipe.classes, recipe.width, recipe.seed, strengths=STRENGTHS)
+    labels, features = network.samples(0, recipe.samples)
+    constant = recipe.shift * torch.ones(recipe.width, dtype=torch.float64) / math.sqrt(recipe.width)
     layers = []
-    for index in range(1, depth + 1):
-        head = head_algebra(weights[index - 1] + constant, biases[index - 1] + shift)
+    for index in range(1, recipe.depth + 1):
+        weight, bias = network.weight[index - 1].double(), network.bias[index - 1].double()
+        head = head_algebra(weight + constant, bias + recipe.shift)
         exact = features[index - 1]
-        stored = exact.to(feature_dtype)
+        stored = exact.to(recipe.feature_dtype)
         layers.append(
             Layer(
                 index=index,
-                depth=depth,
-                classes=classes,
-                ids=torch.arange(samples) * 7 + 3,
+                depth=recipe.depth,
+                classes=recipe.classes,
+                ids=torch.arange(recipe.samples) * 7 + 3,
                 logits=(exact.double() @ head.weight.T + head.bias).float(),
-                features=stored.clone(),
+                features=stored,
                 offset_norm=(stored.double() + head.offset).norm(dim=1).float(),
                 head=head,
-                outputs={name: exit_score(labels, exact, head, seed=seed) for name in outputs},
+                outputs={name: exit_score(labels, exact, head, seed=recipe.seed) for name in recipe.outputs},
             )
         )
-    return SyntheticLayers(tuple(layers), labels.clone())
+    return tuple(layers), labels
 
 
 def exit_score(labels: Tensor, features: Tensor, head: Head, *, seed: int) -> Tensor:
@@ -82,14 +127,6 @@ def exit_score(labels: Tensor, features: Tensor, head: Head, *, seed: int) -> Te
     own = torch.nn.functional.one_hot(labels, logits.shape[1]).bool()
     lead = logits[own] - logits.masked_fill(own, -torch.inf).amax(dim=1)
     return torch.sigmoid(lead + torch.randn(len(labels), generator=seeded_generator(seed, 2)).double()).float()
-
-
-@lru_cache(maxsize=32)
-def _numbers(samples: int, depth: int, classes: int, width: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Labels [samples], features [layers, samples, width], then each layer's weight and bias, stacked, in float64."""
-    network = synthetic_network(depth, classes, width, seed, strengths=STRENGTHS)
-    labels, features = network.samples(0, samples)
-    return labels, features, network.weight.double(), network.bias.double()
 
 
 def without_inputs(layer: Layer, undeclared: Set[Input]) -> Layer:

@@ -33,10 +33,10 @@ def test_a_model_is_counted_and_timed_beside_the_published_overheads(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     tiny_model(tmp_path / "model", depth=6)
-    words = ["--time", "--rounds", 2, "--length", 10, "--device", "cpu", "--out", tmp_path]
+    words = ["--time", "--rounds", 2, "--length", 10, "--device", "cpu", "--out", tmp_path / "cost"]
     assert exit_code("cost", "--model", tmp_path / "model", *words) == 0
     assert "Inference time with exits that nothing reaches" in capsys.readouterr().out
-    stored = read_cost(tmp_path)
+    stored = read_cost(tmp_path / "cost")
     assert stored is not None and stored.timing is not None
     assert stored.shape.layers == 6 and stored.shape.width == 16
     counted = {row.part: row.parameters for row in stored.parameters}

@@ -57,10 +57,10 @@ def test_exits_and_answers_equal_the_replay_of_a_cache(text: str, source: Collec
     decided = source.decided
     assert decided.sum() >= 0.9 * ROWS, f"{ROWS - decided.sum()} samples tie: too few are left to compare"
     seen = set()
-    for threshold in gaps(scores, signal, cache.layers):
+    for threshold, batch_sizes in zip(gaps(scores, signal, cache.layers), [(5,), (1, ROWS)], strict=True):
         exits = np.array(literal_exits(scores, signal, threshold))
         seen |= set(exits.tolist())
-        for batch_size in (1, 5, ROWS):
+        for batch_size in batch_sizes:
             live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
             assert [answer.id for answer in live] == list(range(ROWS))
             where = f"{text} at {threshold}, batches of {batch_size}"
@@ -99,12 +99,11 @@ def test_signals_learned_from_features_exit_live_as_in_the_replay(text: str, wit
     source, signal = with_features, ready(text, with_features.cache)
     scores = score(source.cache, signal)
     decided = source.decided
-    for threshold in gaps(scores, signal, source.cache.layers):
+    for threshold, batch_size in zip(gaps(scores, signal, source.cache.layers), (32, 1), strict=True):
         exits = np.array(literal_exits(scores, signal, threshold))
-        for batch_size in (1, 32):
-            live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
-            left = np.array([answer.exit_layer for answer in live])
-            assert np.array_equal(left[decided], exits[decided]), f"at {threshold}, batches of {batch_size}"
+        live = EarlyExitClassifier(source.model, signal, threshold).answers(source.tokens, batch_size=batch_size)
+        exited = np.array([answer.exit_layer for answer in live])
+        assert np.array_equal(exited[decided], exits[decided]), f"at {threshold}, batches of {batch_size}"
 
 
 @pytest.mark.parametrize("family", FAMILIES)

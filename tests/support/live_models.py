@@ -1,6 +1,7 @@
 """Tiny multi-exit models with the caches collected from them, and the exit rule as a plain loop."""
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,9 @@ def literal_exits(scores: NDArray[np.float64], signal: ExitSignal, threshold: fl
     return exits
 
 
+@functools.cache
 def ready(text: str, cache: Cache) -> ExitSignal:
+    """The signal of a text, fitted on the cache where it must be; once for all tests."""
     signal = REGISTRY.make(text)
     if isinstance(signal, LearnedSignal):
         signal = dataclasses.replace(signal, untaught=())  # so few samples would leave every layer out
