@@ -186,6 +186,7 @@ def test_the_best_of_a_column_has_the_best_value_and_is_tied_with_itself(evaluat
     assert not set(compared.signal) & {"oracle", "final", "fixed", "random"}
 
 
+@pytest.mark.long
 def test_pairs_are_differences_of_the_results(evaluation):
     keys = ["protocol", "operating_point", "layer", "decisions", "measure"]
     for pair in evaluation.pairs.sample(40, random_state=0).itertuples():
@@ -197,6 +198,7 @@ def test_pairs_are_differences_of_the_results(evaluation):
         assert not pair.p_adjusted < pair.p_value
 
 
+@pytest.mark.long
 def test_the_order_of_rows_changes_nothing(tmp_path):
     source = Cache(synthetic_cache(tmp_path / "first" / "c", rows=80, layers=4, width=6, compact=True))
     order = np.random.default_rng(0).permutation(80)

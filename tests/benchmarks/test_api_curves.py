@@ -56,6 +56,7 @@ def test_the_curve_of_a_grid_is_made_of_its_values_curves_and_passes_through_wha
     assert len(set(chosen)) > 1
 
 
+@pytest.mark.long
 def test_a_patience_that_is_a_fixed_layer_at_two_times_takes_no_part_there():
     """F-PABEE with a patience of 5 may exit from layer 6 on: at 2x of 12 layers every sample of a real cache does."""
     evaluation = evaluate(CACHES / "mpnet-base-rte-dev", ["f-pabee[patience=5]", "deebert", "nsp"], resamples=20)

@@ -64,6 +64,7 @@ def use(cache: Path) -> None:
             assert "\n" not in str(error)
 
 
+@pytest.mark.long
 @FUZZ
 @given(data=st.data(), new=ANYTHING)
 def test_any_value_anywhere_in_the_manifest(
@@ -82,6 +83,7 @@ def test_any_value_anywhere_in_the_manifest(
         (pristine / MANIFEST).write_bytes(original)
 
 
+@pytest.mark.long
 @FUZZ
 @given(
     data=st.data(),
@@ -102,6 +104,7 @@ def test_any_value_anywhere_in_a_shard_header(pristine: Path, data: st.DataObjec
         path.write_bytes(original)
 
 
+@pytest.mark.long
 @FUZZ
 @given(data=st.data(), file=st.sampled_from([MANIFEST, "shard-00000.safetensors", "heads.safetensors"]))
 def test_any_bytes_changed_cut_or_added(pristine: Path, data: st.DataObject, file: str) -> None:

@@ -86,6 +86,7 @@ def operations_of_a_whole_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return counting.operations
 
 
+@pytest.mark.long
 def test_stopped_at_every_file_operation_it_resumes_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: dict[str, bytes]
 ) -> None:
@@ -107,6 +108,7 @@ def test_stopped_at_every_file_operation_it_resumes_to_the_same_bytes(
         assert content(path) == uninterrupted, f"stopped {'after' if after else 'in'} {operations[k - 1]} ({k})"
 
 
+@pytest.mark.long
 def test_a_cache_of_version_2_stopped_at_every_file_operation_resumes_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_cache_of_version_2_stopped_at_every_file_operation_resumes_to_the_sam
         assert content(path) == expected, f"stopped at {counting.operations[k - 1]} ({k})"
 
 
+@pytest.mark.long
 def test_stopped_twice_it_still_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: dict[str, bytes]
 ) -> None:
@@ -148,6 +151,7 @@ def test_stopped_twice_it_still_resumes(
         assert content(path) == uninterrupted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT])
 def test_a_disk_that_refuses_is_one_clear_line_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: dict[str, bytes], number: int
@@ -238,6 +242,7 @@ def _accepted(path: Path) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_a_compact_copy_that_is_stopped_leaves_no_target_and_can_be_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,7 @@ def swapped_layers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Cache, "offset_norms", swapped)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mutate", "signals"),
     [(changed_constant, {"cap"}), (another_tie_rule, {"pabee"}), (swapped_layers, {"nsp", "cap"})],
@@ -153,6 +154,7 @@ def test_a_mutation_is_red_where_it_acts_and_nowhere_else(
     assert moved_signals(capsys.readouterr().out) == signals
 
 
+@pytest.mark.long
 def test_a_comparison_turned_non_strict_is_red_for_every_signal_that_has_one(
     pinned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def test_new_rows_and_missing_rows_are_moves(outcome: Checked) -> None:
     assert re.search(r"dis, layer 2 +[\d.]+ +[\d.]+ +-7 +6.5  (yes|no) \(", shown)
 
 
+@pytest.mark.long
 def test_update_shows_the_table_rewrites_and_then_all_is_green(
     edited: Path, outcome: Checked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,12 +122,14 @@ def test_without_a_suite_every_baseline_is_checked(
     assert "no baseline in" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_every_committed_baseline_is_as_check_would_write_it(tmp_path: Path) -> None:
     for file in BASELINES.glob("*.csv"):
         write_baseline(tmp_path / file.name, read_baseline(file))
         assert (tmp_path / file.name).read_bytes() == file.read_bytes(), file.name
 
 
+@pytest.mark.long
 def test_baselines_read_every_signal_at_a_fixed_threshold() -> None:
     for file in BASELINES.glob("*.csv"):
         suite = load_suite(file.stem)

@@ -43,6 +43,7 @@ def test_the_test_of_the_page_runs_every_check(tmp_path: Path) -> None:
     assert pytest_outcomes(tmp_path / "my-signals") == {"passed": 17}
 
 
+@pytest.mark.long
 def test_a_signal_is_pinned_as_the_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,6 +73,7 @@ def with_bytes(data: st.DataObject, original: bytes) -> bytes:
     return changed[: data.draw(st.sampled_from([len(changed), len(changed) // 2, 8]))]
 
 
+@pytest.mark.long
 @FUZZ
 @given(data=st.data(), new=ANYTHING)
 def test_any_value_anywhere_in_run_json(
@@ -89,6 +90,7 @@ def test_any_value_anywhere_in_run_json(
         path.write_bytes(original)
 
 
+@pytest.mark.long
 @FUZZ
 @given(data=st.data(), file=st.sampled_from(["run.json", "results.parquet", "samples.parquet"]))
 def test_any_bytes_of_a_run(whole: Path, capsys: pytest.CaptureFixture[str], data: st.DataObject, file: str) -> None:
@@ -101,6 +103,7 @@ def test_any_bytes_of_a_run(whole: Path, capsys: pytest.CaptureFixture[str], dat
         path.write_bytes(original)
 
 
+@pytest.mark.long
 @FUZZ
 @given(data=st.data())
 def test_any_bytes_of_an_npz_file(
@@ -112,6 +115,7 @@ def test_any_bytes_of_an_npz_file(
     answered("import", folder / "a.npz", "--task", "x", "--split", "dev", "--out", folder / "c", capsys=capsys)
 
 
+@pytest.mark.long
 @FUZZ
 @given(
     made=st.dictionaries(
@@ -160,6 +164,7 @@ def test_any_bytes_of_a_suite_and_of_a_baseline(whole: Path, data: st.DataObject
     refused_or_fine(lambda: read_baseline(whole / "fuzzed.csv"))
 
 
+@pytest.mark.long
 @FUZZ
 @given(data=st.data(), new=ANYTHING)
 def test_any_value_anywhere_in_a_signal_file(whole: Path, data: st.DataObject, new: Any) -> None:

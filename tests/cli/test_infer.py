@@ -97,6 +97,7 @@ def test_a_grid_is_chosen_from_as_threshold_chooses(
     assert "expected one signal, found a grid of 3" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_signal_that_learns_takes_what_it_learned_from_the_cache_or_from_a_file(
     infer: list[object], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return synthetic_cache(tmp_path_factory.mktemp("caches") / "small", rows=40, layers=5, classes=3, width=8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["lead", "my-own-margin", "layer", "none", "x2"])
 def test_a_new_signal_passes_every_check_as_generated(tmp_path: Path, name: str) -> None:
     assert run("new-signal", name, "--dir", str(tmp_path / "mine")) == 0
@@ -37,6 +38,7 @@ def test_a_new_signal_passes_every_check_as_generated(tmp_path: Path, name: str)
     assert name in load_registry([tmp_path / "mine"]).signals
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["patience", "learned"])
 def test_a_new_signal_of_every_kind_passes_every_check_as_generated(tmp_path: Path, kind: str) -> None:
     assert run("new-signal", "my-own", "--kind", kind, "--dir", str(tmp_path)) == 0
@@ -131,6 +133,7 @@ def broken_signal(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_failure_ends_with_1_and_says_what_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = broken_signal(tmp_path)
     assert run("test-signal", str(path)) == 1
@@ -139,6 +142,7 @@ def test_a_failure_ends_with_1_and_says_what_failed(tmp_path: Path, capsys: pyte
     assert "direction agrees with accuracy fail lead: AUROC" in shown
 
 
+@pytest.mark.long
 def test_a_signal_of_a_folder_is_tested_by_name_and_broken_neighbours_are_mentioned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

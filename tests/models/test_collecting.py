@@ -277,6 +277,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("title", "program"), PROGRAMS, ids=[title for title, _ in PROGRAMS])
 def test_the_programs_of_the_document_run_and_leave_a_good_cache(
     title: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

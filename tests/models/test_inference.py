@@ -100,6 +100,7 @@ def test_ids_reach_the_signal_whatever_the_order_of_batches(source: Collected) -
     assert [(answer.id, answer.exit_layer) for answer in whole] == [(answer.id, answer.exit_layer) for answer in parts]
 
 
+@pytest.mark.long
 def test_several_threads_get_the_answers_of_one(source: Collected) -> None:
     live = EarlyExitClassifier(source.model, REGISTRY.make("deebert"), 0.4)
     # Long texts are cut, which is where a shared tokenizer would be changed by two threads at once.

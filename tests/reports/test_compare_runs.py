@@ -33,6 +33,7 @@ def comparison(paths: tuple[Path, Path]) -> Comparison:
     return compare_runs(*paths)
 
 
+@pytest.mark.long
 def test_a_run_does_not_differ_from_itself(paths: tuple[Path, Path]) -> None:
     same = compare_runs(paths[0], paths[0])
     assert same.identical

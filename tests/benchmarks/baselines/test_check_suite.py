@@ -36,6 +36,7 @@ def test_a_suite_without_a_baseline_is_new_and_good_once_it_is_written(suite: Su
     assert not second.is_new
 
 
+@pytest.mark.long
 def test_a_move_is_shown_and_an_update_keeps_the_tolerance_that_a_person_set(suite: Suite, tmp_path: Path) -> None:
     file = tmp_path / "small.csv"
     check_suite(suite, file, must_exist=False).update()

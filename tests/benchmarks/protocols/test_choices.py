@@ -78,6 +78,7 @@ def test_operating_points_of_one_entry_may_choose_different_parameters(tmp_path)
     assert len(set(choices.along_costs.parts[0].tolist())) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", ["in-sample", "cross-fit"])
 def test_resamples_repeat_the_choice_of_their_own_operating_point(tmp_path, protocol):
     labels, predictions, scores = random_arrays(6, 60, 5, 3)
@@ -96,6 +97,7 @@ def test_resamples_repeat_the_choice_of_their_own_operating_point(tmp_path, prot
             assert choices.at(within_loss(5.0)).resampled[number, resample] == literal_choice(last, default=1)
 
 
+@pytest.mark.long
 def test_a_curve_is_chosen_cost_by_cost(tmp_path):
     labels, predictions, scores = random_arrays(7, 60, 5, 3)
     right = predictions == labels

@@ -37,6 +37,7 @@ def test_held_out_is_the_default_where_there_is_one_and_cross_fit_elsewhere(cach
     assert asked.questions_of(caches[0]).protocols == ("cross-fit",)
 
 
+@pytest.mark.long
 def test_a_run_measures_all_signals_of_a_cache_under_its_protocol_and_marks_what_was_fitted_on_training_rows(
     caches: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from exitbench import evaluate
 
+pytestmark = pytest.mark.long
 MRPC = Path(__file__).parents[3] / "fixtures" / "caches" / "mpnet-base-mrpc-dev"
 
 GRIDS = ["deebert", "f-pabee[patience=1|2|3|4|5|6]", "pcee[patience=1|2|3|4|5|6]", "nsp", "cap[alpha=0.01|0.1|1|10]"]

@@ -130,6 +130,7 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return paths[0], paths[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signal", LEARNERS, ids=lambda signal: signal.name)
 def test_a_bad_learner_gets_numbers_that_fresh_rows_confirm(caches: tuple[Path, Path], signal: ExitSignal) -> None:
     few, many = caches
@@ -167,6 +168,7 @@ def value(results, protocol: str, point: str, measure: str) -> float:
     return float(cell(results, protocol, point, measure).value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signal", LEARNERS, ids=lambda signal: signal.name)
 def test_the_largest_speed_up_within_a_loss_is_one_that_fresh_rows_keep(
     caches: tuple[Path, Path], signal: ExitSignal
@@ -218,6 +220,7 @@ class Restless(Learner):
         return layer.probabilities.amax(dim=1).double() + self.memory[0][0]
 
 
+@pytest.mark.long
 def test_a_threshold_is_refused_where_only_the_speed_up_is_off(caches: tuple[Path, Path]) -> None:
     cache = Cache(caches[0])
     with pytest.raises(

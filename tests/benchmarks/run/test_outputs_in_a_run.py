@@ -46,6 +46,7 @@ def run(tmp_path: Path, *words: str) -> int:
     return exit_code("run", *words, *options)
 
 
+@pytest.mark.long
 def test_a_cache_without_the_output_gets_one_line_and_the_run_ends_with_0(
     caches: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

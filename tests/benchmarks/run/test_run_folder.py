@@ -66,6 +66,7 @@ def files(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_a_signal_that_failed_once_is_tried_again(suite, tmp_path):
     (tmp_path / "signals").mkdir()
     (tmp_path / "signals" / "moody.py").write_text(MOODY)
@@ -75,6 +76,7 @@ def test_a_signal_that_failed_once_is_tried_again(suite, tmp_path):
     assert run_suite(moody, tmp_path / "out", directories=[tmp_path / "signals"]).complete
 
 
+@pytest.mark.long
 def test_a_comparison_that_broke_off_is_not_taken_for_a_finished_one(finished, suite, tmp_path, monkeypatch):
     out, work = tmp_path / "out", CompareUnit.work
 
@@ -91,6 +93,7 @@ def test_a_comparison_that_broke_off_is_not_taken_for_a_finished_one(finished, s
     assert digests(out) == digests(finished)
 
 
+@pytest.mark.long
 def test_what_was_compared_without_a_signal_is_compared_again_with_it(finished, suite, tmp_path, monkeypatch):
     out, work = tmp_path / "out", MeasureUnit.work
 
@@ -120,6 +123,7 @@ def test_a_folder_that_is_not_exitbenchs_is_refused_and_nothing_in_it_touched(su
     assert files(paper) == before
 
 
+@pytest.mark.long
 def test_a_new_run_takes_the_old_page_away_first_and_leaves_a_users_files(suite, tmp_path, monkeypatch):
     out = tmp_path / "out"
     suite = replace(suite, signals=("deebert",)).asking(protocols=("in-sample",))  # few figures to draw

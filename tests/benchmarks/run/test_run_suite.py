@@ -110,6 +110,7 @@ def test_two_jobs_write_the_same_bytes_as_one(finished, suite, tmp_path, monkeyp
     assert digests(tmp_path / "out") == digests(finished)
 
 
+@pytest.mark.long
 def test_a_finished_run_is_kept_unless_forced(finished, suite):
     before = digests(finished)
     with pytest.raises(InputError, match="holds a finished run"):
@@ -118,6 +119,7 @@ def test_a_finished_run_is_kept_unless_forced(finished, suite):
     assert digests(finished) == before
 
 
+@pytest.mark.long
 def test_a_killed_run_resumes_from_what_is_finished(finished, suite, tmp_path, monkeypatch):
     done = []
 
@@ -155,6 +157,7 @@ def test_other_settings_use_nothing_of_an_unfinished_run(suite, tmp_path):
     assert not folders[0] & folders[1]
 
 
+@pytest.mark.long
 def test_a_failing_signal_is_reported_and_the_rest_finishes(finished, suite, tmp_path):
     (tmp_path / "signals").mkdir()
     (tmp_path / "signals" / "broken.py").write_text(BROKEN)
@@ -175,6 +178,7 @@ def test_a_failing_signal_is_reported_and_the_rest_finishes(finished, suite, tmp
     assert "broken" in set(again.files.results.signal)
 
 
+@pytest.mark.long
 def test_a_table_that_cannot_be_joined_leaves_the_run_open(finished, suite, tmp_path, monkeypatch):
     out, work = tmp_path / "out", JoinUnit.work
 
@@ -219,6 +223,7 @@ def test_all_thresholds_of_a_signal_that_has_no_end_of_them_are_refused(suite, t
     plan_run(suite.asking(thresholds={"*": ("all",), "pabee": ("all",)}), load_registry())
 
 
+@pytest.mark.long
 def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite, tmp_path):
     def split(out):
         rows = RunFiles(out).results
@@ -317,6 +322,7 @@ def test_the_verb_answers_an_unknown_target_with_the_nearest(tmp_path):
         CliRunner().invoke(build(), ["run", "papper"], catch_exceptions=False)
 
 
+@pytest.mark.long
 def test_a_damaged_cache_gives_no_number_and_the_record_says_so(suite, tmp_path):
     for path in suite.caches:
         shutil.copytree(path, tmp_path / path.name)

@@ -57,6 +57,7 @@ def test_a_signal_that_learns_learns_the_target(caches: tuple[Path, Path]) -> No
     assert not np.allclose(by_label, towards)
 
 
+@pytest.mark.long
 def test_every_table_says_that_agreement_is_what_counts(
     caches: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +73,7 @@ def test_every_table_says_that_agreement_is_what_counts(
     assert json.loads((out / "run.json").read_text())["suite"]["target"] == "final"
 
 
+@pytest.mark.long
 def test_a_run_by_labels_says_nothing_of_it(caches: tuple[Path, Path], tmp_path: Path) -> None:
     assert exit_code("run", caches[0], "--out", tmp_path / "out", *QUICK) == 0
     for table in tables_of(FinishedRun(tmp_path / "out")):

@@ -46,6 +46,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
+@pytest.mark.long
 def test_a_second_run_does_not_fit_again_and_gives_the_same_bits(cache: Cache, folder: Path, fits: list[str]) -> None:
     questions = Questions(protocols=("in-sample", "cross-fit"), resamples=2)
     first = score_signals(cache, [Meta()], questions)

@@ -90,6 +90,7 @@ def test_taking_some_samples_keeps_the_silence() -> None:
     assert SignalScores(values, ">").take(np.array([3, 4])).silent.tolist() == [False, False, True, False, False]
 
 
+@pytest.mark.long
 def test_results_say_undefined_with_the_numbers_at_a_layer_that_could_not_be_taught(tmp_path: Path) -> None:
     cache = Cache(synthetic_cache(tmp_path / "cache", rows=150, layers=6, width=8))
     wrong = (cache.predictions() != cache.labels).sum(axis=1)[:-1]

@@ -67,6 +67,7 @@ def test_counts_of_one_question_add_up():
     assert shown(both) == "98.0% ± 3.1 (50 draws)"
 
 
+@pytest.mark.long
 def test_a_draw_answers_every_question_that_needs_no_learning():
     counts = studied(100, 1)
     assert {count.question for count in counts} == {name for name in QUESTIONS if "learned" not in name}

@@ -158,6 +158,7 @@ def test_a_difference_of_undefined_scores_is_undefined():
     assert influence_differences(values, influence, [(0, 1)])[0].status == "undefined"
 
 
+@pytest.mark.long
 def test_placements_of_millions_of_samples_add_up_exactly() -> None:
     """Half of three million samples are hard and all below: every one wins 1.5 million pairs, doubled."""
     half = 1_500_000

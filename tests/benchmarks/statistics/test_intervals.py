@@ -95,6 +95,7 @@ def test_a_second_hump_beyond_zero_takes_the_claim_back():
     assert tested.low < 0 < tested.high
 
 
+@pytest.mark.long
 @given(
     resampled=arrays.arrays(float, st.integers(2, 80), elements=st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0, 9.0])),
     value=st.sampled_from([-3.0, -1.0, 0.0, 1.0, 2.0, 5.0, 9.0]),

@@ -90,6 +90,7 @@ def test_a_column_without_values_has_no_best():
     assert column.first_best == -1
 
 
+@pytest.mark.long
 def test_equal_signals_are_rarely_told_apart():
     """Eight equal signals, 2000 columns of correlated normal values: at most 6% of columns may claim a difference."""
     rng = np.random.default_rng(0)

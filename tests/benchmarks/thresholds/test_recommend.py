@@ -118,6 +118,7 @@ def test_fifty_samples_are_just_enough(tmp_path, rows, refused):
         recommend(cache, [signal], speed_up=2.0, resamples=20)
 
 
+@pytest.mark.long
 def test_the_verb_prints_a_signal_that_can_be_made_again(path):
     words = [
         "threshold",

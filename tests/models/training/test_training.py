@@ -80,6 +80,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(encoder: Path, reviews: Pa
         new_training(encoder, reviews, tmp_path / "model", model=model).run()
 
 
+@pytest.mark.long
 def test_a_tiny_model_learns_the_task(encoder: Path, tmp_path: Path) -> None:
     data = write_reviews(tmp_path / "SST-2", {"train": 600, "dev": 100})
     options = TrainingOptions(epochs=5, batch_size=32, learning_rate=3e-3, head_learning_rate=1e-2)

@@ -39,6 +39,7 @@ def alarming(at: int, number: int) -> Any:
     return lambda tokens: Alarming(tokens.ids, tokens.types, tokens.labels, tokens.pad_id, tokens.cut, at, number)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("at", "number"), [(3, signal.SIGINT), (8, signal.SIGTERM), (11, signal.SIGINT)])
 def test_a_training_stopped_at_any_step_ends_in_the_same_weights(
     encoder: Path, reviews: Path, uninterrupted: Path, tmp_path: Path, at: int, number: int
@@ -91,6 +92,7 @@ def test_a_killed_training_goes_on_after_its_last_checkpoint(
     assert_same_weights(out, uninterrupted)
 
 
+@pytest.mark.long
 def test_a_training_in_two_stages_resumes_in_either(encoder: Path, reviews: Path, tmp_path: Path) -> None:
     options = TrainingOptions(loss="two-stage", epochs=1, batch_size=16, learning_rate=1e-3)
     assert new_training(encoder, reviews, tmp_path / "whole", options).run().finished

@@ -50,6 +50,7 @@ def test_a_run_over_two_models_has_every_figure_under_its_own_name(tmp_path_fact
     assert curves == [(cache.name, protocol) for protocol in run.protocols for cache in run.caches]
 
 
+@pytest.mark.long
 def test_the_users_settings_of_matplotlib_change_no_figure(small: FinishedRun) -> None:
     usual = drawn(small, "trade-off")
     user_settings = {"lines.linewidth": 9, "axes.facecolor": "red", "figure.figsize": (2, 2), "svg.fonttype": "path"}
@@ -58,6 +59,7 @@ def test_the_users_settings_of_matplotlib_change_no_figure(small: FinishedRun) -
         assert matplotlib.rcParams["lines.linewidth"] == 9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_figure_is_the_same_bytes_each_time(small: FinishedRun, kind: str) -> None:
     svg, png = drawn(small, kind)
@@ -116,6 +118,7 @@ def test_sixty_signals_still_make_a_figure(tmp_path_factory: pytest.TempPathFact
     assert len(svg) < 2_000_000
 
 
+@pytest.mark.long
 def test_three_rows_still_make_every_figure(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = FinishedRun(three_rows(tmp_path_factory))
     for figure in figures_of(run):

@@ -51,6 +51,7 @@ NEITHER = "not shown to differ from {} in any of 12 comparisons"
 """Three caches at two speed-ups and at two layers."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("value", "p_value", "tally", "word", "short"),
     [
@@ -187,6 +188,7 @@ def test_cap_on_top_of_a_reversed_order_is_the_paper_in_part(run_dir: Path, tmp_
     assert "The paper's order of the signals appears in part on these networks" in opening(page)
 
 
+@pytest.mark.long
 def test_the_spread_of_alpha_is_measured_against_a_standard_error(run_dir: Path, tmp_path: Path) -> None:
     def scores(narrow: float) -> Change:
         def change(results: pd.DataFrame, _: pd.DataFrame) -> None:
@@ -269,6 +271,7 @@ def test_names_that_try_to_be_markup_stay_names(run_dir: Path, tmp_path: Path) -
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1, block
 
 
+@pytest.mark.long
 def test_only_a_run_whose_suite_asks_for_findings_gets_them_and_old_ones_go(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
@@ -326,6 +329,7 @@ def test_any_signal_can_be_the_subject(run_dir: Path, tmp_path: Path) -> None:
     assert len(turned) == 6
 
 
+@pytest.mark.long
 def test_the_parameters_of_another_subject_get_no_advice_from_the_paper(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(about(run_dir, tmp_path / "run", "pcee", "pabee"))
     assert "## How far patience matters" in page
@@ -333,6 +337,7 @@ def test_the_parameters_of_another_subject_get_no_advice_from_the_paper(run_dir:
     assert "The paper advises values of alpha between 0.1 and 1" in page_of(FinishedRun(run_dir))
 
 
+@pytest.mark.long
 def test_findings_about_a_signal_of_ones_own_claim_nothing_of_the_paper(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -87,6 +87,7 @@ def test_the_rows_are_those_of_the_paper_suite_on_the_committed_caches(kept: Fin
         assert kept.record["caches"][cache.name]["manifest_sha256"] == Cache(CACHES / cache.name).manifest_sha256, AGAIN
 
 
+@pytest.mark.long
 def test_the_rows_are_the_numbers_of_the_baseline(kept: FinishedRun, baseline: Baseline) -> None:
     assert list(disagreements(kept, baseline)) == [], AGAIN
 
@@ -130,6 +131,7 @@ def test_a_run_of_another_suite_or_an_incomplete_one_is_refused(
         script.keep(incomplete)
 
 
+@pytest.mark.long
 def test_keeping_a_run_again_keeps_the_same_rows(
     script: ModuleType, kept: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_cross_fit_carries_stored_operating_points_instead_of_thresholds(data: d
     assert point["score"] == pytest.approx(stored, abs=1e-4)
 
 
+@pytest.mark.long
 def test_a_small_budget_gives_a_coarser_curve_not_a_missing_one(data: dict[str, Any], run_dir: Path) -> None:
     small = explorer_data(FinishedRun(run_dir), budget=1)
     assert small["resolution"] < data["resolution"]

@@ -83,6 +83,7 @@ def test_every_interval_on_the_page_equals_its_row(page: Element, files: dict[st
     assert checked > 500
 
 
+@pytest.mark.long
 def test_every_number_of_every_table_is_on_the_page(run_dir: Path, page: Element) -> None:
     tables = tables_of(FinishedRun(run_dir))
     for table in tables:
@@ -149,6 +150,7 @@ def test_every_anchor_leads_somewhere_and_no_id_is_used_twice(page: Element) -> 
     assert labels <= set(ids)
 
 
+@pytest.mark.long
 def test_navigation_is_by_question_and_by_task(run_dir: Path, page: Element) -> None:
     menu = page.all("nav")[0].text
     assert {"SST-2 with base", "MRPC with base", "MNLI with tiny"} <= {
@@ -179,6 +181,7 @@ def test_provenance_names_command_commit_and_hashes(run_dir: Path, page: Element
         assert cache["manifest_sha256"] in end
 
 
+@pytest.mark.long
 def test_same_results_same_bytes(run_dir: Path, tmp_path: Path) -> None:
     write_page([run_dir], tmp_path / "new folder" / "page.html")
     first = (tmp_path / "new folder" / "page.html").read_bytes()
@@ -186,6 +189,7 @@ def test_same_results_same_bytes(run_dir: Path, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["page.html"]
 
 
+@pytest.mark.long
 def test_when_and_how_fast_a_run_was_made_is_not_on_the_page(run_dir: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run_dir, copy)
@@ -230,6 +234,7 @@ def test_hostile_names_are_shown_as_text(tmp_path_factory: pytest.TempPathFactor
         assert picture.attributes["src"].startswith("data:image/svg+xml;charset=utf-8,<svg")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "layers", "signals"),
     [(3, 3, ["deebert", "pabee", "cap[alpha=0.1|1]"]), (60, 2, ["deebert", "e-lang"]), (60, 4, ["nsp"])],

@@ -78,6 +78,7 @@ def test_the_tables_of_signals_know_the_shared_threshold_only(run):
             assert not any("thresholds=" in str(number.key) for number in table.numbers())
 
 
+@pytest.mark.long
 def test_the_table_is_on_the_page_and_in_every_format(run, tmp_path):
     table = table_of(run, "cross-fit")
     texts = formatted(table).texts

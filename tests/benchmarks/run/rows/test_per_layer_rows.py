@@ -214,6 +214,7 @@ def test_tests_are_adjusted_within_one_cache_and_operating_point():
     assert [adjusted["p_adjusted"] for adjusted in adjusted_pairs(pairs)] == pytest.approx([0.08, 0.08, 0.04])
 
 
+@pytest.mark.long
 def test_a_real_cache_has_rows_of_all_three_and_none_for_integer_thresholds():
     evaluation = evaluate(
         FIXTURES / "caches" / "mpnet-base-rte-dev",
