@@ -73,7 +73,14 @@ class Halves:
 
     def path(self, schedule: Schedule) -> list[Candidate]:
         """The candidates from the safest to the riskiest, by the choosing rows."""
-        return per_layer_path(self._curves, self.choosing.evidence.losses, schedule, self.default)
+        if schedule not in self._paths:
+            losses = self.choosing.evidence.losses
+            self._paths[schedule] = per_layer_path(self._curves, losses, schedule, self.default)
+        return self._paths[schedule]
+
+    @cached_property
+    def _paths(self) -> dict[Schedule, list[Candidate]]:
+        return {}
 
     @cached_property
     def _curves(self) -> list[Curve]:

@@ -1,4 +1,4 @@
-"""An operating point as results name it: a speed-up, a largest loss, a fixed threshold, or the last layer.
+"""An operating point as results name it: a speed-up, a largest loss, a promised harm, a threshold, the last layer.
 
 The column ``operating_point`` of the result files holds its text; everything else works with the value.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Literal, NamedTuple
 
-Kind = Literal["", "speed_up", "loss", "tau", "final"]
+Kind = Literal["", "speed_up", "loss", "harm", "tau", "final"]
 
 
 class OperatingPoint(NamedTuple):
@@ -71,6 +71,11 @@ def within_loss(loss: float) -> OperatingPoint:
     return OperatingPoint("loss", float(loss))
 
 
+def within_harm(harm: float) -> OperatingPoint:
+    """The largest certified speed-up with at most so many points of answers wrong where the last layer's is right."""
+    return OperatingPoint("harm", float(harm))
+
+
 def at_threshold(threshold: float | str) -> OperatingPoint:
     """A fixed threshold, or the word ``median``."""
     return OperatingPoint("tau", threshold if isinstance(threshold, str) else float(threshold))
@@ -90,6 +95,6 @@ def operating_point(text: str) -> OperatingPoint:
         raise ValueError(f"not an operating point: {text!r}")
     if kind == "tau":
         return at_threshold(value if value == "median" else float(value))
-    if kind in ("speed_up", "loss"):
-        return at_speed_up(float(value)) if kind == "speed_up" else within_loss(float(value))
+    if kind in ("speed_up", "loss", "harm"):
+        return {"speed_up": at_speed_up, "loss": within_loss, "harm": within_harm}[kind](float(value))
     raise ValueError(f"not an operating point: {text!r}")

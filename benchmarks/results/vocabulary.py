@@ -25,7 +25,16 @@ LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_r
 FIT_SIZES = ("fitted_parameters", "fitted_rows")
 """How many numbers a signal that learns was given by its fit, and on how many samples: means over a protocol's fits."""
 
-MEASURES = HIGHER_IS_BETTER | LOWER_IS_BETTER | {"tied_share", "speed_up", "realised_loss", "exit_share", *FIT_SIZES}
+CERTIFIED_SPEED_UP = "certified_speed_up"
+PROMISED_HARMS = (2.0, 1.0)
+PROMISED_CONFIDENCE = 0.9
+"""What every run tries to promise: so many points of harm at most, with this confidence."""
+
+MEASURES = (
+    HIGHER_IS_BETTER
+    | LOWER_IS_BETTER
+    | {"tied_share", "speed_up", "realised_loss", "exit_share", *FIT_SIZES, CERTIFIED_SPEED_UP}
+)
 
 EQUAL_SHARE = "equal-share"
 """The decisions of exit rates at equal exit shares: at each layer as many samples exit as it gets right."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.guarantees.promised_rows import promised_rows
 from exitbench.benchmarks.protocols.deal_values import area_value, deal_values
 from exitbench.benchmarks.protocols.entry_curve import CurvePiece, in_sample_pieces, rising_curve
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
@@ -26,6 +27,7 @@ from exitbench.benchmarks.run.average_errors import SOURCES, SourceKey, row_sour
 from exitbench.benchmarks.run.evaluated_configurations import (
     EvaluatedConfigurations,
     cache_weights,
+    default_position,
     evaluate_configurations,
     merged_parts,
 )
@@ -232,6 +234,11 @@ class _Measuring:
             )
         )
         first = self.scored.configurations[numbers[0]]
+        if self.questions.promises and blank.protocol == self.questions.protocols[0]:
+            default = default_position(self.scored, numbers)
+            # What a learned signal's rows say of resamples is not about these, which have none.
+            named = blank._replace(reason="") if first.learns else blank
+            self.rows += promised_rows(named, self.scored, numbers, default, self.questions.seed)
         if self.questions.per_layer(first.signal) and first.integers is None:
             self._add_per_layer(blank, merged, numbers)
         sign = 1 if first.direction in (">", ">=") else -1

@@ -57,6 +57,8 @@ def score_signals(
     for number in usable:
         if scoring.configurations[number].learns:
             scoring.fit_and_score(number, signals[number], questions)
+        if questions.promises and scoring.configurations[number].learns and not scoring.configurations[number].problem:
+            scoring.try_on_choosing(number, signals[number], questions.seed)
     return scoring.scored()
 
 
@@ -198,14 +200,18 @@ class _Scoring:
             self._fail(number, error)
 
     def fit_on_choosing(self, number: int, signal: ExitSignal, seed: int) -> None:
-        """Fit and score a signal that learns on the half that a guarantee chooses on; a failure becomes its problem."""
+        """Fit and score a signal that learns on the half that a guarantee chooses on."""
+        part = certifying_part(self._units("test"), seed)
+        ready = without_untaught_layers(signal, self.caches["test"], self.order["test"][part.train], target=self.target)
+        self._score_part(number, ready, part, seed)
+
+    def try_on_choosing(self, number: int, signal: ExitSignal, seed: int) -> None:
+        """The same in a run, where a half that cannot teach the signal only means that nothing is promised of it."""
         try:
-            part = certifying_part(self._units("test"), seed)
-            rows = self.order["test"][part.train]
-            ready = without_untaught_layers(signal, self.caches["test"], rows, target=self.target)
-            self._score_part(number, ready, part, seed)
+            self.fit_on_choosing(number, signal, seed)
         except InputError as error:
-            self._fail(number, error)
+            configuration = self.configurations[number]
+            self.configurations[number] = dataclasses.replace(configuration, no_promise=one_line(error))
 
     def _leave_out(self, number: int, signal: ExitSignal, protocol: str) -> ExitSignal:
         """The signal without the layers that all calibration samples together cannot teach it: no fold decides that."""

@@ -60,7 +60,8 @@ class Configuration:
     never exit in a network this shallow, and of a signal that cannot run on this cache, which lacks what it
     reads (``cannot_run``). ``unscored`` lists protocol, layer and reason where the calibration samples could
     not teach it; ``head_notes`` lists layer and note where its head leaves it no score, or little to see. ``fits``
-    lists what it was fitted on (a variant), the parameters that gave it and the samples it took.
+    lists what it was fitted on (a variant), the parameters that gave it and the samples it took. ``no_promise``
+    says why no threshold of it can be certified: half of the samples could not teach it.
     """
 
     signal: str
@@ -80,6 +81,7 @@ class Configuration:
     cannot_run: bool = False
     fits: tuple[tuple[str, int, int], ...] = ()
     head_notes: tuple[tuple[int, str], ...] = ()
+    no_promise: str = ""
 
 
 def signal_scores(configuration: Configuration, values: NDArray[np.float64]) -> SignalScores:

@@ -38,6 +38,7 @@ class Questions:
     uses the parameters chosen at the ``primary_speed_up``; ``thresholds`` maps a signal, or ``*`` for all others, to
     given thresholds; ``area_range`` are the relative costs between which the area under a curve is taken;
     ``deals`` is how often cross-fitting deals its folds, by default 5 times, once for a signal that learns.
+    With ``promises`` it is certified how fast every signal may get for the harms of ``vocabulary.PROMISED_HARMS``.
     By the ``target`` an answer is right if it equals the label, or if it agrees with the last layer's; ``None``: as
     each cache says.
     """
@@ -55,6 +56,7 @@ class Questions:
     ties: Ties = "half"
     area_range: tuple[float, float] = (1 / 3, 1.0)
     deals: int | None = None
+    promises: bool = True
     target: Literal["labels", "final"] | None = None
 
     def __post_init__(self) -> None:

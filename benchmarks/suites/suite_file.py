@@ -26,6 +26,7 @@ Keys (those with a default may be left out)::
     deals              how often cross-fit deals its folds; values are means over deals (5; 1 for signals that learn)
     area_range         two relative costs (mean exit layer over depth), as numbers or fractions: where the area under a
                        trade-off curve begins and ends                             (["1/3", 1])
+    promises           whether to certify what can be promised of every signal       (true)
     target             what a right answer is: equal to the label ("labels"), or to the last layer's answer
                        ("final")                                                   (as each cache says)
     held_out           table of cache to its calibration cache, for the held-out protocol (NAME-calibration beside
@@ -44,7 +45,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, Strict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, Strict, StrictBool, ValidationError
 
 from exitbench.benchmarks.results.vocabulary import ALL, MEDIAN, PER_LAYER
 from exitbench.benchmarks.suites.questions import Questions
@@ -139,6 +140,7 @@ class SuiteFile(BaseModel):
     ties: str = "half"
     area_range: tuple[Share, ...] = (1 / 3, 1.0)
     deals: WholeNumber | None = None
+    promises: StrictBool = True
     target: str | None = None
     held_out: dict[str, str] = {}
     findings: FindingsTable | None = None
@@ -147,6 +149,7 @@ class SuiteFile(BaseModel):
 EXPECTED = {
     "string_type": "text",
     "int_type": "a whole number",
+    "bool_type": "true or false",
     "tuple_type": "a list",
     "dict_type": "a table",
     "model_type": "a table",

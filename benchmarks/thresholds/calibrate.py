@@ -41,6 +41,7 @@ def calibrate(
         losses=(),
         protocols=("in-sample",),
         resamples=FEWEST_RESAMPLES,
+        promises=False,
         target=target,
     )
     grid, point = evaluate_grid(cache, signals, questions), at_speed_up(speed_up)

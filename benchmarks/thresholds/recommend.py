@@ -77,6 +77,7 @@ def recommend(
         resamples=resamples,
         folds=folds,
         seed=seed,
+        promises=False,
         target=target,
     )
     grid = evaluate_grid(cache, signals, questions)

@@ -7,7 +7,7 @@ from pathlib import Path
 from exitbench.cli.terminal import echo
 
 
-def cache_path(target: str) -> Path:
+def named_cache(target: str) -> Path:
     """The folder of a cache; an InputError with the nearest names where there is none.
 
     A bare word that names a cache of the clone is that, whatever lies in the current folder: a folder of the same name

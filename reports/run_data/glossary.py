@@ -32,6 +32,12 @@ GLOSSARY = {
         "Coming from full depth, the last operating point before the task score first falls more than the loss below "
         "that of the final layer.",
     ),
+    "certified_speed_up": Term(
+        "Certified speed-up",
+        "Speed-up of the fastest threshold of which half of the rows show, with 90% confidence, that at most so many "
+        "points of the answers are wrong where the last layer's is right; the other half chose. A promise, not an "
+        "estimate.",
+    ),
     "dis": Term(
         "DIS",
         "Difficulty Inversion Score (DIS): over all pairs of a wrong and a right prediction of one layer, the share in "

@@ -7,6 +7,7 @@ from exitbench.reports.tables.cost import cost_tables
 from exitbench.reports.tables.exit_rates import rate_tables
 from exitbench.reports.tables.pairs import difference_tables, wins_tables
 from exitbench.reports.tables.parameters import parameter_tables
+from exitbench.reports.tables.promises import promise_tables
 from exitbench.reports.tables.published_forms import form_tables
 from exitbench.reports.tables.ranking import aurc_tables, calibration_tables, dis_tables
 from exitbench.reports.tables.shared_threshold import shared_threshold_tables
@@ -21,6 +22,7 @@ def tables_of(run: FinishedRun) -> list[Table]:
         *score_tables(run),
         *area_tables(run),
         *loss_tables(run),
+        *promise_tables(run),
         *dis_tables(run),
         *form_tables(run),
         *aurc_tables(run),

@@ -139,6 +139,7 @@ class Table:
 TOPICS = {
     "main": "How much accuracy is left near the wanted speed-up?",
     "loss": "How fast may it get within a given loss?",
+    "promises": "What can be promised?",
     "dis": "Does the signal rank right predictions above wrong ones?",
     "rates": "Does it exit too early or too late?",
     "parameters": "What do the parameters change?",

@@ -45,7 +45,7 @@ def shown_rows(run: FinishedRun) -> list[Row]:
     layers = {cache.name: cache.table_layers for cache in run.caches}
     rows = []
     for row in run.rows.values():
-        if not row.cache or (row.signal, row.parameters) not in entries or row.operating_point.kind == "tau":
+        if not row.cache or (row.signal, row.parameters) not in entries or row.operating_point.kind in ("tau", "harm"):
             continue
         if row.layer is None or (row.operating_point == NOWHERE and row.layer in layers[row.cache]):
             rows.append(row)

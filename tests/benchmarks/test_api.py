@@ -24,7 +24,7 @@ def test_the_key_is_unique_and_measures_are_the_documented_ones(evaluation):
     assert not evaluation.results.duplicated(list(KEY)).any()
     assert set(evaluation.results.measure) == set(MEASURES)
     forms = evaluation.results["operating_point"].str.replace(r"=.*", "", regex=True)
-    assert set(forms) == {"", "speed_up", "loss", "tau", "final"}
+    assert set(forms) == {"", "speed_up", "loss", "harm", "tau", "final"}
     assert set(evaluation.results.status) <= {"ok", "undefined", "unmatched", "degenerate", "no-exit", "unreliable"}
     assert ((evaluation.results.status == "ok") | (evaluation.results.reason != "")).all()
 

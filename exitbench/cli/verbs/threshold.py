@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from exitbench.cli.cache_argument import cache_path
+from exitbench.cli.cache_argument import named_cache
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.formats.threshold_lines import recommendation_lines
 from exitbench.cli.target_option import TargetOption, target_name
@@ -136,7 +136,7 @@ def command(
     registry = load(signals_dir)
     entries = [registry.expand(text) for text in signal]
     signals = [each for entry in entries for each in entry]
-    opened = unchanged_cache(cache_path(cache), signals)
+    opened = unchanged_cache(named_cache(cache), signals)
     if promise is not None:
         recommendation = guaranteed_threshold(
             opened, entries, promise, schedule=thresholds.value, seed=seed, target=target_name(target)
