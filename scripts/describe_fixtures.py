@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import describe_networks  # noqa: E402
 import make_fixtures  # noqa: E402
 from scipy.stats import spearmanr  # noqa: E402
 
@@ -28,27 +29,38 @@ def caches() -> list[tuple[make_fixtures.Recipe, Cache]]:
     ]
 
 
+def described() -> list[Cache]:
+    """Every cache that the page speaks of."""
+    return [
+        *(cache for _, cache in caches()),
+        *(cache for family in describe_networks.families() for cache in family.caches),
+    ]
+
+
 def growth(accuracy: list[float]) -> tuple[float, float]:
     """How accuracy per layer grows with depth: Spearman's correlation with the layer, and last minus first."""
     return float(spearmanr(range(len(accuracy)), accuracy).statistic), accuracy[-1] - accuracy[0]
 
 
-def majority(classes: dict[str, int]) -> float:
-    """The share of the most frequent class, in percent."""
-    return 100 * max(classes.values()) / sum(classes.values())
+def majority(classes: dict[str, int | None]) -> float | None:
+    """The share of the most frequent class, in percent; ``None`` without labels."""
+    counts = [count for count in classes.values() if count is not None]
+    return 100 * max(counts) / sum(counts) if counts else None
 
 
 def overview() -> str:
     """One line for each cache."""
-    names = ("cache", "rows", "layers", "features", "size", "majority class", "first layer", "last layer", "Spearman")
-    lines = [f"| {' | '.join(names)} |", "|---|--:|--:|---|--:|--:|--:|--:|--:|"]
-    for _, cache in caches():
+    names = ("cache", "rows", "classes", "layers", "features", "size")
+    names += ("majority class", "first layer", "last layer", "Spearman")
+    lines = [f"| {' | '.join(names)} |", "|---|--:|--:|--:|---|--:|--:|--:|--:|--:|"]
+    for cache in described():
         card = cache_card(cache)
-        accuracy = card["accuracy_per_layer"]
+        accuracy, share = card["accuracy_per_layer"], majority(card["classes"])
+        largest = "" if share is None else f"{share:.1f}"
         lines.append(
-            f"| `{cache.name}` | {card['rows']:,} | {card['layers']} | {card['features'] or 'compact'} "
-            f"| {card['bytes'] / 1e6:.1f} MB | {majority(card['classes']):.1f} | {accuracy[0]:.1f} "
-            f"| {accuracy[-1]:.1f} | {growth(accuracy)[0]:.2f} |"
+            f"| `{cache.name}` | {card['rows']:,} | {len(card['classes'])} | {card['layers']} "
+            f"| {card['features'] or 'compact'} | {card['bytes'] / 1e6:.1f} MB | {largest} "
+            f"| {accuracy[0]:.1f} | {accuracy[-1]:.1f} | {growth(accuracy)[0]:.2f} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -81,7 +93,9 @@ Collected on {provenance["device"]} in {provenance["dtype"]} with {versions}.
 
 def generated() -> str:
     """Everything between the two marks."""
-    return "\n".join([overview(), *(section(recipe, cache) for recipe, cache in caches())])
+    families = [family for family in describe_networks.families() if family.caches]
+    networks = [describe_networks.section(family) for family in families]
+    return "\n".join([overview(), *(section(recipe, cache) for recipe, cache in caches()), *networks])
 
 
 def main() -> None:

@@ -22,8 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageFilter
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -52,6 +51,8 @@ def hash_order(ids: np.ndarray, salt: str) -> np.ndarray:
 
 def decoded(data: bytes, blur: float = 0.0) -> np.ndarray:
     """A JPEG file as [3, 32, 32] uint8, blurred by a Gaussian of some radius in pixels."""
+    from PIL import Image, ImageFilter
+
     image = Image.open(io.BytesIO(data)).convert("RGB")
     if blur:
         image = image.filter(ImageFilter.GaussianBlur(blur))
@@ -189,8 +190,6 @@ def train(name: str, vision: Path, work: Path) -> None:
 
 def loaded(layers: int, path: Path) -> ResNet:
     """A network with weights that were saved here."""
-    from safetensors.torch import load_file
-
     model = ResNet(layers)
     model.load_state_dict(load_file(path))
     return model

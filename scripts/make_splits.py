@@ -19,8 +19,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-TEST_ROWS, CALIBRATION_ROWS = 2_000, 1_000
-"""The most rows of a test and a calibration split with many classes."""
+TEST_ROWS, CALIBRATION_ROWS, FEATURE_ROWS = 2_000, 1_000, 1_000
+"""The most rows of a test and a calibration split with many classes, and of test rows that are kept with features."""
 
 PHRASE_SHARE, CALIBRATION_SHARE = 0.34, 0.10
 """The shares of SST-2's sentences whose phrases are scored, and are calibrated on."""
@@ -94,6 +94,7 @@ def split_clinc150(intents: Path, folder: Path) -> None:
     write_rows(folder / "train.csv", splits["train"])
     write_rows(folder / "calibration.csv", calibration)
     write_rows(folder / "dev.csv", test)
+    write_rows(folder / "features-dev.csv", lowest(test, FEATURE_ROWS, "clinc150", "test"))
     write_rows(folder / "oos.csv", unseen["oos_test"])
 
 
@@ -116,8 +117,10 @@ def split_banking77(intents: Path, folder: Path) -> None:
     unseen = [row for row in texts_once(rows["test"]) if row.text.lower() not in train_texts]
     test = lowest(unseen, TEST_ROWS, "banking77", "test")
     require_apart({"train": train, "calibration": calibration, "dev": test})
-    for name, part in (("train", train), ("calibration", calibration), ("dev", test)):
-        write_rows(folder / f"{name}.csv", part)
+    write_rows(folder / "train.csv", train)
+    write_rows(folder / "calibration.csv", calibration)
+    write_rows(folder / "dev.csv", test)
+    write_rows(folder / "features-dev.csv", lowest(test, FEATURE_ROWS, "banking77", "test"))
 
 
 def sentences_of(phrases: Iterable[tuple[str, ...]]) -> tuple[list[tuple[str, ...]], dict[tuple[str, ...], set[int]]]:

@@ -76,11 +76,17 @@ class Split:
     seeds: tuple[int, ...] | None = None
 
 
+CALIBRATION = Split("calibration", "calibration", "calibration")
+WITH_FEATURES = (
+    Split("calibration", "calibration", "calibration", features="float16", seeds=(0,)),
+    Split("features-dev", "features-dev", features="float16", seeds=(0,)),
+)
 SPLITS = {
-    "clinc150": (
+    "clinc150": (Split("dev", "dev"), *WITH_FEATURES, Split("oos", "oos", labelled=False)),
+    "banking77": (
         Split("dev", "dev"),
-        Split("calibration", "calibration", "calibration"),
-        Split("oos", "oos", labelled=False),
+        *WITH_FEATURES,
+        Split("calibration", "calibration", "calibration", seeds=(1, 2, 3, 4)),
     ),
     "sst2": (
         Split("dev", "dev"),
@@ -89,7 +95,7 @@ SPLITS = {
         Split("phrases-calibration", "phrases-calibration", "calibration", grouped=True),
     ),
 }
-USUAL = (Split("dev", "dev"), Split("calibration", "calibration", "calibration"))
+USUAL = (Split("dev", "dev"), CALIBRATION)
 
 
 @dataclass(frozen=True)
@@ -112,11 +118,16 @@ class Network:
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        return SPLITS.get(self.task.name, USUAL)
+        splits = SPLITS.get(self.task.name, USUAL)
+        return tuple(split for split in splits if split.seeds is None or self.seed in split.seeds)
+
+    def cache_name(self, split: Split) -> str:
+        """The name of the cache of a split."""
+        return f"{self.name}-{split.suffix}"
 
     def collect_words(self, split: Split) -> list[str]:
         """The collection of a split, as words after ``exitbench``."""
-        name = f"{self.name}-{split.suffix}"
+        name = self.cache_name(split)
         words = ["collect", "--model", f"models/{self.name}", "--task", self.task.name, "--split", split.file]
         words += ["--data-dir", f"data/{self.task.name}", "--out", f"caches/{name}", "--name", ENCODER]
         words += ["--features", split.features, "--role", split.role]
@@ -172,13 +183,13 @@ def choose(work: Path) -> None:
 
 def make(network: Network, work: Path, train_only: bool) -> None:
     """Train a network and collect its splits, each step only if its result is not there yet."""
-    missing = [split for split in network.splits if not (CACHES / f"{network.name}-{split.suffix}").exists()]
+    missing = [split for split in network.splits if not (CACHES / network.cache_name(split)).exists()]
     if not missing:
         return
     if not (work / "models" / network.name).exists():
         run(work, *network.train_words, "--resume")
     for split in () if train_only else missing:
-        name = f"{network.name}-{split.suffix}"
+        name = network.cache_name(split)
         if not complete(work / "caches" / name):
             run(work, *network.collect_words(split))
         run(work, "verify", f"caches/{name}")

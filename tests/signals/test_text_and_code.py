@@ -77,4 +77,4 @@ def test_on_the_committed_caches_the_clip_changes_nothing(path) -> None:
     for layer in range(1, cache.manifest.model.layers):
         logits, norm = cache.logits(layer).double(), cache.offset_norms(layer).double()
         inside = (logits * (logits @ cache.head(layer).gram_inverse)).sum(dim=1)
-        assert (inside < 0.9 * norm.square()).all()
+        assert (inside < 0.99 * norm.square()).all()

@@ -223,5 +223,5 @@ def _weights_sha256(network: Network) -> str | None:
         return None
     digest = hashlib.sha256()
     for key, value in sorted(network.module.state_dict().items()):
-        digest.update(key.encode() + value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(key.encode() + value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

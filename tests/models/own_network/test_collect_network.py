@@ -31,10 +31,12 @@ class TwoBlocks(nn.Module):
         self.blocks = nn.ModuleList([nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 6, 3, stride=2, padding=1)])
         self.heads = nn.ModuleList([nn.Linear(4, 3), nn.Linear(6, 3)])
         self.dropout = nn.Dropout(0.5)
+        self.norm = nn.BatchNorm2d(4)
 
     def exits(self, image):
         for block, head in zip(self.blocks, self.heads):
             image = torch.relu(block(image))
+            image = self.norm(image) if image.shape[1] == 4 else image
             features = self.dropout(image.mean(dim=(2, 3)))
             yield head(features), features, {"spread": features.std(dim=1), "extremes": features.sort(dim=1)[0][:, ::3]}
 
