@@ -91,8 +91,8 @@ SPLITS = {
     "sst2": (
         Split("dev", "dev"),
         Split("calibration", "calibration", "calibration", grouped=True),
-        Split("phrases", "phrases-dev", grouped=True),
-        Split("phrases-calibration", "phrases-calibration", "calibration", grouped=True),
+        Split("phrases", "phrases-dev", grouped=True, seeds=(0,)),
+        Split("phrases-calibration", "phrases-calibration", "calibration", grouped=True, seeds=(0,)),
     ),
 }
 USUAL = (Split("dev", "dev"), CALIBRATION)
