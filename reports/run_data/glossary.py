@@ -24,8 +24,8 @@ GLOSSARY = {
     ),
     "speed_up": Term(
         "Speed-up",
-        "Number of layers divided by the mean exit layer, the last layer included. Not a time: work that does not "
-        "depend on the layer is left out.",
+        "Cost of the last layer divided by the mean cost paid. A cache without costs counts layers: their number "
+        "divided by the mean exit layer, the last layer included. Not a time unless the costs are times.",
     ),
     "max_speed_up": Term(
         "Largest speed-up within a loss",
@@ -68,14 +68,21 @@ GLOSSARY = {
     ),
     "area": Term(
         "Area",
-        "Area under task score against relative cost (mean exit layer over depth), over the length of the suite's "
-        "range of costs: the mean score in that range; comparable within a task only.",
+        "Area under task score against relative cost (mean cost paid over the last layer's), over the length of the "
+        "suite's range of costs: the mean score in that range; comparable within a task only.",
     ),
     "difference": Term(
         "Paired difference",
         "Row less column on the same samples, in points, with a 95% interval; p-values are adjusted by Holm's method "
         "over all pairs of the table.",
     ),
+    "gain": Term(
+        "Gain by learning",
+        "The signal less the largest softmax probability on the same samples, in points, with a 95% interval; p-values "
+        "are adjusted by Holm's method over all pairs of signals.",
+    ),
+    "fitted_parameters": Term("Fitted parameters", "How many numbers the fit gave the signal, over all layers."),
+    "fitted_rows": Term("Fitted rows", "How many calibration samples the signal was fitted on."),
     "wins": Term(
         "Wins",
         "Number of comparisons in which the row is better : worse than the column, with an adjusted p of at most 0.05.",

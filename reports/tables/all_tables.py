@@ -5,6 +5,7 @@ from __future__ import annotations
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.cost import cost_tables
 from exitbench.reports.tables.exit_rates import rate_tables
+from exitbench.reports.tables.learning import learning_tables
 from exitbench.reports.tables.pairs import difference_tables, wins_tables
 from exitbench.reports.tables.parameters import parameter_tables
 from exitbench.reports.tables.promises import promise_tables
@@ -30,6 +31,7 @@ def tables_of(run: FinishedRun) -> list[Table]:
         *rate_tables(run),
         *parameter_tables(run),
         *shared_threshold_tables(run),
+        *learning_tables(run),
         *wins_tables(run),
         *difference_tables(run),
         *backbone_tables(run),

@@ -144,6 +144,7 @@ TOPICS = {
     "rates": "Does it exit too early or too late?",
     "parameters": "What do the parameters change?",
     "thresholds": "What does sharing one threshold cost?",
+    "learning": "Is learning worth it?",
     "pairs": "Which differences can be claimed?",
     "backbones": "Does it hold for another backbone?",
     "costs": "What does it cost?",

@@ -94,3 +94,18 @@ def per_layer_run(factory: pytest.TempPathFactory) -> Path:
         run_suite(made, folder / "run")
 
     return once(factory, "per-layer", build) / "run"
+
+
+def learned_run(factory: pytest.TempPathFactory) -> Path:
+    """Two tasks with a signal that learns, the plain one it has to beat, and one that needs what no cache holds."""
+
+    def build(folder: Path) -> None:
+        caches = [
+            synthetic_cache(folder / task, rows=300, layers=4, width=8, task=task, seed=seed, compact=True)
+            for seed, task in enumerate(("sst2", "mrpc"))
+        ]
+        asked = {"protocols": ("cross-fit",), "speed_ups": (1.5,), "primary_speed_up": 1.5, "layers": (1, 2)}
+        entries = ["right-tool", "meta", "right-tool[temperature=fitted]", "berxit"]
+        run_suite(suite(caches, entries, **asked), folder / "run")
+
+    return once(factory, "learned", build) / "run"

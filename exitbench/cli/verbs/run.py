@@ -179,6 +179,7 @@ def print_summary(run: FinishedRun) -> None:
     from exitbench.reports.run_data.protocol_order import leading_protocol
     from exitbench.reports.tables.per_task import summary_table
     from exitbench.reports.tables.table_parts import cache_notes
+    from exitbench.reports.verdict.learning import learning_lines
 
     if not run.protocols:
         return
@@ -188,8 +189,7 @@ def print_summary(run: FinishedRun) -> None:
         own = [protocol for protocol in run.protocols if (cache.name, protocol) in measured]
         if own:
             console.print(terminal_table(summary_table(run, cache, leading_protocol(own))))
-    for note in cache_notes(run, None):
-        echo(note)
+    echo(*learning_lines(run), *cache_notes(run, None))
     echo(
         f"{LEGEND}; prem., del.: exit rates",
         "DIS: Difficulty Inversion Score, the share in percent of pairs of a wrong and a right prediction of one layer "

@@ -1,0 +1,74 @@
+"""What learning was worth in a run, a line for each learned signal and model: for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from exitbench.benchmarks.results.operating_point import at_speed_up
+from exitbench.benchmarks.results.vocabulary import FIT_SIZES, is_claimed
+from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
+from exitbench.reports.run_data.protocol_order import leading_protocol
+from exitbench.reports.run_data.provenance import Name
+from exitbench.reports.tables.learning import gain_cell, learned_entries, reference_entry
+from exitbench.reports.tables.pairs import both_ways, pairs_by_question
+from exitbench.reports.tables.table import Cell
+
+
+def learning_lines(run: FinishedRun) -> list[str]:
+    """For each learned signal of each model: parameters, rows, and its gain near the primary speed-up."""
+    lines = []
+    for group in run.groups:
+        measured = {row.protocol for row in run.rows.values() if (row.model, row.split) == (group.model, group.split)}
+        protocols = [protocol for protocol in run.protocols if protocol in measured]
+        for entry in learned_entries(run) if protocols else []:
+            name = (entry.signal, entry.parameters)
+            line = learning_line(run, group, leading_protocol(protocols), name)
+            if line:
+                lines.append(f"{entry.text} ({run.group_title(group)}): {line}")
+    return lines
+
+
+def learning_line(run: FinishedRun, group: Group, protocol: str, name: Name) -> str:
+    """What one signal fitted and gained on the tasks of one model; empty where it was fitted on none of them."""
+    caches = [cache for cache in group.caches if run.row(cache, protocol, *name, FIT_SIZES[1]) is not None]
+    if not caches:
+        return ""
+    parameters, rows = (span_of(run, caches, protocol, name, measure) for measure in FIT_SIZES)
+    point = at_speed_up(float(run.suite["primary_speed_up"]))
+    by_question, reference = pairs_by_question(run, group, protocol), reference_entry(run)
+
+    def gain(cache: str, measure: str) -> Cell:
+        return gain_cell(both_ways(by_question.get((cache, point, None, "", measure), [])), name, reference)
+
+    gains = {cache.name: gain(cache.name, cache.measure) for cache in caches}
+    text = f"{parameters} parameters fitted on {rows} rows"
+    if reference is None:
+        return text
+    tested = [cell for cell in gains.values() if cell.numbers]
+    against = f"against {run.label(reference.signal, reference.parameters)} near {point.short}"
+    if not tested:
+        return f"{text}; {against} not tested, it misses the speed-up"
+    if len(group.caches) == 1:
+        return f"{text}; {against} {signed(tested[0])} points"
+    better, worse = (sum(is_clear(cell, sign) for cell in tested) for sign in (1, -1))
+    average = gain("", group.average_measure)
+    mean = f"{signed(average)} points on average, " if average.numbers else ""
+    return f"{text}; {against} {mean}better on {better}, worse on {worse} of {len(tested)} tasks"
+
+
+def signed(cell: Cell) -> str:
+    """A gain with its sign and its interval."""
+    return f"{cell.text.partition(' (')[0]} {cell.interval}".strip()
+
+
+def is_clear(cell: Cell, sign: int) -> bool:
+    """Whether a gain (or, with the sign -1, a loss) is claimed."""
+    gain, *p_value = cell.numbers
+    return bool(p_value) and is_claimed(p_value[0].value) and sign * gain.value > 0
+
+
+def span_of(run: FinishedRun, caches: Sequence[CacheMetadata], protocol: str, name: Name, measure: str) -> str:
+    """A count over several caches, as one number or from the least to the most."""
+    counts = [row.value for cache in caches if (row := run.row(cache, protocol, *name, measure)) is not None]
+    low, high = f"{min(counts):.0f}", f"{max(counts):.0f}"
+    return low if low == high else f"{low} to {high}"
