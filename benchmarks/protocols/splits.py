@@ -32,7 +32,9 @@ Protocol = Literal["in-sample", "cross-fit", "held-out"]
 class Part:
     """Training and test samples as masks; the training samples lie on ``train_role``.
 
-    ``variant`` names what a signal that learns was fitted on: the training samples.
+    ``variant`` names what a signal that learns was fitted on: the training samples. ``dealt`` [samples] are the folds
+    that out-of-fold scores of the training samples go by, where they go by those of the protocol: what was fitted
+    without two folds then serves both.
     """
 
     label: str
@@ -40,6 +42,7 @@ class Part:
     train_role: Role
     train: NDArray[np.bool_]
     test: NDArray[np.bool_]
+    dealt: NDArray[np.int64] | None = None
 
     @property
     def in_sample(self) -> bool:
@@ -68,7 +71,7 @@ def parts_of(
     """
     everything = np.ones(len(units), dtype=bool)
     if protocol == "in-sample":
-        return (Part("all samples", "in-sample", "test", everything, everything),)
+        return (Part("all samples", "in-sample", "test", everything, everything, folds(units, seed, count)),)
     if protocol == "held-out":
         if calibration is None:
             raise InputError("protocol held-out needs a calibration cache")
@@ -83,7 +86,7 @@ def parts_of(
         )
         raise InputError(f"{count_text} are too few to cross-fit: all fall into one of {count} folds")
     return tuple(
-        Part(f"fold {k + 1}", fold_variant(k, deal), "test", fold != k, fold == k)
+        Part(f"fold {k + 1}", fold_variant(k, deal), "test", fold != k, fold == k, fold)
         for k in range(count)
         if (fold == k).any()
     )

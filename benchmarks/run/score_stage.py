@@ -25,7 +25,10 @@ INNER_FOLDS = 5
 """Folds of a part's training samples, for the out-of-fold scores of a signal that learns."""
 
 INNER_SEED = 0x696E6E72
-"""Added to the seed of the inner folds, so that they do not repeat the outer ones."""
+"""Added to the seed of inner folds that are dealt anew: on a calibration cache, or where few outer ones are left."""
+
+FEWEST_INNER = 3
+"""With fewer of the outer folds left, inner ones are dealt anew: fits on less than two thirds would be others."""
 
 
 def score_signals(
@@ -121,6 +124,8 @@ class _Scoring:
         self.order: dict[Role, NDArray[np.intp]] = {
             role: np.argsort(cache.ids, kind="stable") for role, cache in caches.items()
         }
+        self._learner: ExitSignal | None = None
+        self._fits: dict[tuple[Role, bytes], tuple[Scores, tuple[int, int]]] = {}
 
     def scored(self) -> ScoredCache:
         """Everything that was scored."""
@@ -224,41 +229,60 @@ class _Scoring:
 
     def _score_part(self, number: int, signal: ExitSignal, part: Part, seed: int) -> None:
         role = part.train_role
-        scores, fits = self._out_of_fold(signal, role, part.train, seed)
-        if not part.in_sample:
+        scores, fits = self._out_of_fold(signal, part, seed)
+        if role != "test":
             # In the order of ids, so that sums do not see the cache's order.
             ready = fitted(signal, self.caches[role], self.order[role][part.train], target=self.target)
-            fresh = self._scores(ready, "test")
+            self.store[ScoresKey(number, part.variant, "test")] = self._scores(ready, "test")
             fits = [(ready.fitted_parameters, int(part.train.sum()))]
-            if role == "test":
-                scores[:, part.test] = fresh[:, part.test]
-            else:
-                self.store[ScoresKey(number, part.variant, "test")] = fresh
+        elif not part.in_sample:
+            unseen, size = self._unseen(signal, role, part.train)
+            scores[:, ~part.train] = unseen
+            fits = [size]
         self.store[ScoresKey(number, part.variant, role)] = scores
         configuration = self.configurations[number]
         # In-sample numbers come from the inner folds' fits, whose mean size counts.
-        size = (part.variant, *(round(sum(counts) / len(counts)) for counts in zip(*fits, strict=True)))
-        self.configurations[number] = dataclasses.replace(configuration, fits=(*configuration.fits, size))
+        mean_size = (round(sum(counts) / len(counts)) for counts in zip(*fits, strict=True))
+        fits_so_far = (*configuration.fits, (part.variant, *mean_size))
+        self.configurations[number] = dataclasses.replace(configuration, fits=fits_so_far)
 
-    def _out_of_fold(
-        self, signal: ExitSignal, role: Role, train: NDArray[np.bool_], seed: int
-    ) -> tuple[Scores, list[tuple[int, int]]]:
+    def _out_of_fold(self, signal: ExitSignal, part: Part, seed: int) -> tuple[Scores, list[tuple[int, int]]]:
         """Scores [layers - 1, samples] of the training samples, each by a fit on the other inner folds; else NaN.
 
-        With them the size of each fit: its parameters and its samples.
+        With them the size of each fit: its parameters and its samples. Inner folds are the protocol's own that are
+        left, so that the fit without two of them serves the parts of both, or dealt anew.
         """
-        cache, order = self.caches[role], self.order[role]
+        cache, role = self.caches[part.train_role], part.train_role
         scores = np.full((cache.layers - 1, cache.rows), np.nan)
-        rows = np.flatnonzero(train)
-        inner = folds(self._units(role)[rows], seed + INNER_SEED, INNER_FOLDS)
-        if len(np.unique(inner)) < 2:
-            raise InputError(f"signal {signal.text} learns, and {len(rows)} samples are too few for its inner folds")
+        inner = part.dealt
+        if inner is None or len(np.unique(inner[part.train])) < FEWEST_INNER:
+            inner = folds(self._units(role), seed + INNER_SEED, INNER_FOLDS)
+        numbers = np.unique(inner[part.train])
+        if len(numbers) < 2:
+            count = int(part.train.sum())
+            raise InputError(f"signal {signal.text} learns, and {count} samples are too few for its inner folds")
         fits = []
-        for fold in np.unique(inner):
-            ready = fitted(signal, cache, order[rows[inner != fold]], target=self.target)
-            scores[:, rows[inner == fold]] = self._scores(ready, role)[:, rows[inner == fold]]
-            fits.append((ready.fitted_parameters, int((inner != fold).sum())))
+        for fold in numbers:
+            seen = part.train & (inner != fold)
+            unseen, size = self._unseen(signal, role, seen)
+            own = part.train & (inner == fold)
+            scores[:, own] = unseen[:, own[~seen]]
+            fits.append(size)
         return scores, fits
+
+    def _unseen(self, signal: ExitSignal, role: Role, seen: NDArray[np.bool_]) -> tuple[Scores, tuple[int, int]]:
+        """The scores of all samples but those ``seen``, by a fit on these, and its parameters and samples.
+
+        Asked again for the same signal, it answers from memory: the parts of a protocol share fits.
+        """
+        if signal != self._learner:
+            self._learner, self._fits = signal, {}
+        key = (role, np.packbits(seen).tobytes())
+        if key not in self._fits:
+            ready = fitted(signal, self.caches[role], self.order[role][seen], target=self.target)
+            size = (ready.fitted_parameters, int(seen.sum()))
+            self._fits[key] = self._scores(ready, role)[:, ~seen], size
+        return self._fits[key]
 
     def _scores(self, signal: ExitSignal, role: Role) -> Scores:
         """The scores of a fitted signal on all samples of one role, ordered by id."""

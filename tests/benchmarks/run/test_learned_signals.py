@@ -16,7 +16,10 @@ import pytest
 import torch
 
 from exitbench import CacheWriter, Direction, ExitSignal, Input, Layer, Reference, Tensor, evaluate, learned, replay
+from exitbench.benchmarks.protocols.splits import parts_of
+from exitbench.benchmarks.run import score_stage
 from exitbench.benchmarks.run.score_stage import score_signals
+from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.thresholds.recommend import recommend
 from exitbench.cache import Cache, synthetic_cache
@@ -272,3 +275,29 @@ def test_a_run_says_how_many_parameters_were_fitted_on_how_many_rows(tmp_path: P
     # Five folds leave out each row once, and in-sample numbers come from five inner folds.
     for protocol in ("in-sample", "cross-fit"):
         assert of[protocol, "meta", "target=right,features=false", "fitted_rows"] == pytest.approx(160, abs=0.5)
+
+
+def test_fits_are_shared_between_the_parts_of_a_protocol_and_none_has_seen_what_it_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(synthetic_cache(tmp_path / "small", rows=60, layers=3, width=5))
+    seen: list[frozenset[int]] = []
+
+    def counted(signal, source, rows, **options):
+        seen.append(frozenset(source.ids[rows].tolist()))
+        return fitted(signal, source, rows, **options)
+
+    monkeypatch.setattr(score_stage, "fitted", counted)
+    questions = Questions(protocols=("in-sample", "cross-fit"), resamples=2)
+    scored = score_signals(cache, [Memory()], questions)
+    assert len(seen) == len(set(seen)) == 5 + 10
+    parts = parts_of("cross-fit", scored.samples().units, seed=0, count=5)
+    ids = scored.samples().ids
+    for part in parts:
+        others = [other for other in parts if other is not part]
+        expected = {frozenset(ids[part.train & ~other.test].tolist()) for other in others}
+        assert expected | {frozenset(ids[part.train].tolist())} <= set(seen)
+    few = Questions(protocols=("cross-fit",), folds=3, resamples=2)
+    seen.clear()
+    score_signals(cache, [Memory()], few)
+    assert len(seen) == 3 * (1 + 5), "with few folds inner ones are dealt anew"
