@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
+from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    target: TargetOption = None,
     update: Annotated[bool, typer.Option("--update", help="Show what moved, then rewrite the baseline.")] = False,
     format_: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.terminal,
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.", show_default=False)] = None,
@@ -68,6 +70,8 @@ def command(
 
     one_thread_per_process()
     suites = suites_with_baselines(suite, baseline)
+    if target is not None:
+        suites = [(checked.asking(target=target_name(target)), file) for checked, file in suites]
 
     from exitbench.benchmarks.baselines.check_suite import check_suite
     from exitbench.cli.formats.check_formats import FORMATS, markdown
