@@ -43,6 +43,8 @@ class _Cache(_Part):
     target: str = "labels"
     role: str = "test"
     costs: list[float] | None = None
+    protocols: list[str] | None = None
+    left_out: list[list[str]] = []
 
 
 class _Entry(_Part):

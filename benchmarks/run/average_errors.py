@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from exitbench.benchmarks.results.vocabulary import PROTOCOLS
 from exitbench.benchmarks.run.measurements import Question, question_of, read_back, written
 from exitbench.benchmarks.run.rows.measured import Measured
 from exitbench.benchmarks.statistics.crossed_errors import (
@@ -37,7 +38,7 @@ SOURCES = "sources"
 
 @dataclass(frozen=True)
 class AveragedCache:
-    """Where a cache belongs: what it is averaged with, and by which score.
+    """Where a cache belongs: what it is averaged with, by which score, towards which target, under which protocols.
 
     ``rows`` and ``network`` are digests, equal for caches with the same samples and of the same network; ``sources``
     are those of its numbers, needed where another cache has the same rows.
@@ -51,6 +52,8 @@ class AveragedCache:
     rows: str = ""
     network: str = ""
     sources: Callable[[], Sources] = field(default=dict, compare=False)
+    target: str = "labels"
+    protocols: tuple[str, ...] = PROTOCOLS
 
     @property
     def row_set(self) -> tuple[str, str, str]:

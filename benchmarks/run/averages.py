@@ -25,6 +25,7 @@ from exitbench.benchmarks.run.measurements import Question, question_of
 from exitbench.benchmarks.run.rows.per_layer_rows import mean_pairs
 from exitbench.benchmarks.statistics.crossed_errors import ENOUGH_NETWORKS, MeanError, mean_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
+from exitbench.benchmarks.suites.questions import TARGETS
 
 AVERAGED = ("accuracy", "speed_up", "max_speed_up")
 Metrics = Mapping[str, str]
@@ -52,8 +53,10 @@ def averages(
 ) -> tuple[list[Row], list[dict[str, Any]]]:
     """Average rows and their pairs, over all ``caches`` of one model and split, also those that failed.
 
-    Of single layers only DIS is averaged, at the layers that all caches have rows of. ``entries`` are the (signal,
-    parameters) that the suite compares.
+    Under each protocol over those that are measured under it, so that no average mixes two; an average over caches
+    whose right answers are not the same thing (labels, agreement) is blank and says so. Of single layers only DIS is
+    averaged, at the layers that all caches have rows of. ``entries`` are the (signal, parameters) that the suite
+    compares.
     """
     metrics = {cache.cache: cache.metric for cache in caches}
     groups: dict[tuple[str, str], list[AveragedCache]] = {}
@@ -63,15 +66,19 @@ def averages(
     tests: list[dict[str, Any]] = []
     every_pair = list(pairs)
     for (model, split), group in groups.items():
-        if len(group) < 2:
-            continue
-        names = [cache.cache for cache in group]
-        errors = AverageErrors(group)
         group_rows = [row for row in rows if (row.model, row.split) == (model, split)]
         for protocol in dict.fromkeys(row.protocol for row in group_rows):
+            averaged_caches = [cache for cache in group if protocol in cache.protocols]
+            names = [cache.cache for cache in averaged_caches]
+            if len(names) < 2:
+                continue
             columns = {"cache": "", "model": model, "task": AVERAGE, "split": split, "protocol": protocol}
+            errors = AverageErrors(averaged_caches)
             means_of = mean_columns(group_rows, protocol, names, metrics, entries)
             averaged = [mean_row(columns, column, names, metrics, errors) for column in means_of]
+            if refusal := different_targets(averaged_caches):
+                means += [blanked(row, refusal) for row in averaged]
+                continue
             own_pairs = [pair for pair in every_pair if pair["protocol"] == protocol]
             flattered = {
                 (row.signal, row.parameters)
@@ -84,6 +91,23 @@ def averages(
             means += smallest_difference_rows(columns, compared)
             tests += mean_pairs(columns, own_pairs, errors, average_measure(metrics[name] for name in names))
     return means, tests
+
+
+def different_targets(caches: Sequence[AveragedCache]) -> str:
+    """Why caches have no average: their right answers are not the same thing; empty where they are."""
+    by_target = {target: [cache.cache for cache in caches if cache.target == target] for target in TARGETS}
+    if not all(by_target.values()):
+        return ""
+    labels, final = (", ".join(by_target[target]) for target in TARGETS)
+    return f"not averaged: right means the label on {labels}, agreement with the last layer on {final}"
+
+
+def blanked(row: Row, reason: str) -> Row:
+    """The row without its number."""
+    nothing = float("nan")
+    return row._replace(
+        value=nothing, low=nothing, high=nothing, std_err=nothing, n=0, status="undefined", reason=reason
+    )
 
 
 def average_measure(metrics: Iterable[str]) -> str:

@@ -52,8 +52,9 @@ def run_record(
             "role": manifest.split_role,
             "costs": None if manifest.costs is None else [cost / manifest.costs[-1] for cost in manifest.costs],
             "table_layers": list(suite.layers_of(manifest.model.layers)),
+            "protocols": list(suite.questions_of(path).protocols),
         }
-        for (name, manifest), sha in zip(manifests.items(), hashes, strict=True)
+        for path, (name, manifest), sha in zip(suite.caches, manifests.items(), hashes, strict=True)
     }
     described = [
         {

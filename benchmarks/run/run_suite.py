@@ -24,11 +24,11 @@ from exitbench.benchmarks.results.files import RunFiles, check_unique, write_jso
 from exitbench.benchmarks.results.schema import SCHEMAS, rows_of, rows_table, table_of
 from exitbench.benchmarks.run.average_errors import AveragedCache, load_sources
 from exitbench.benchmarks.run.averages import averages
-from exitbench.benchmarks.run.plan import CacheUnits, cache_units, check_rows, plan_run
+from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, check_rows, plan_run
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.shared_rows import network_of, rows_of_caches, sharing_caches
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
-from exitbench.benchmarks.scoring.score_store import has_failed_signals, head_remarks, lacking_signals
+from exitbench.benchmarks.scoring.score_store import has_failed_signals, head_remarks, lacking_signals, left_out_signals
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import read_manifest
 from exitbench.errors import InputError
@@ -105,6 +105,8 @@ def run_suite(
                 rows.get(name, ""),
                 network_of(manifest),
                 partial(load_sources, [*(unit.folder for unit in cache.measures), cache.compare.folder]),
+                target=suite.questions.target or manifest.target,
+                protocols=cache.score.questions.protocols,
             )
             for cache, (name, manifest) in zip(units, manifests.items(), strict=True)
         ]
@@ -113,7 +115,10 @@ def run_suite(
         hashes = [cache.manifest_sha256 for cache in units]
         unscored = [cache.score.cache.name for cache in units if not is_done(cache.score)]
         left_out = signals_left_out(units)
-        record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures, unscored, left_out) | {
+        record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures, unscored, left_out)
+        for cache in units:
+            record["caches"][cache.score.cache.name]["left_out"] = entries_left_out(cache, plan)
+        record |= {
             "signals_dirs": resolved,
             "command": shlex.join(arguments),
             "arguments": list(arguments),
@@ -125,6 +130,13 @@ def run_suite(
         if not failures:
             shutil.rmtree(out / UNITS)
         return RunOutcome(out, tuple(failures), tuple(left_out))
+
+
+def entries_left_out(units: CacheUnits, plan: Plan) -> list[tuple[str, str]]:
+    """Signal and parameters of the entries of which nothing could run on a cache although nothing failed."""
+    texts = left_out_signals(units.score.folder) if is_done(units.score) else set()
+    entries = zip(plan.names, plan.entries, strict=True)
+    return [name for name, entry in entries if all(signal.text in texts for signal in entry)]
 
 
 def signals_left_out(units: Sequence[CacheUnits]) -> list[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.guarantees.split import certifying_part
 from exitbench.benchmarks.protocols.splits import Part, parts_of
-from exitbench.benchmarks.scoring.calibration_layers import cannot_run, check_inputs
+from exitbench.benchmarks.scoring.calibration_layers import cannot_run, check_inputs, lacking
 from exitbench.benchmarks.scoring.configuration import Configuration, configuration_of
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
@@ -93,10 +93,11 @@ def described_on(caches: Iterable[Cache], signal: ExitSignal) -> Configuration:
     """A signal in plain values, left out where one of the caches lacks what it reads."""
     several = list(caches)
     configuration = configuration_of(signal, several[0].layers)
-    reason = next(filter(None, (cannot_run(cache, signal) for cache in several)), "")
-    if not reason:
+    unfit = next((cache for cache in several if cannot_run(cache, signal)), None)
+    if unfit is None:
         return dataclasses.replace(configuration, head_notes=head_notes(several[0], signal))
-    return dataclasses.replace(configuration, problem=reason, left_out=True, cannot_run=True)
+    reason, lacks = cannot_run(unfit, signal), lacking(unfit, signal)
+    return dataclasses.replace(configuration, problem=reason, left_out=True, cannot_run=True, lacks=lacks)
 
 
 def head_notes(cache: Cache, signal: ExitSignal) -> tuple[tuple[int, str], ...]:

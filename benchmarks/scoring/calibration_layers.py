@@ -183,12 +183,17 @@ def check_inputs(cache: Cache, signal: ExitSignal) -> None:
 
 def cannot_run(cache: Cache, signal: ExitSignal) -> str:
     """Why the signal cannot run on the cache: it lacks a declared input, or has the wrong pooler; empty if it can."""
+    if lacks := lacking(cache, signal):
+        return f"signal {signal.text} reads {lacks}"
+    if unsuited := signal.unsuited(cache.manifest.model.pooler):
+        return f"cache {cache.name}: {unsuited}"
+    return ""
+
+
+def lacking(cache: Cache, signal: ExitSignal) -> str:
+    """What the signal reads and the cache does not hold, with the name of the cache; empty where nothing is missing."""
     held = {"features": cache.has_features, "head": cache.has_heads, "offset_norm": cache.has_offset_norms}
     words = {"features": "features", "head": "heads", "offset_norm": "offset norms"}
     missing = [words[item] for item in sorted(signal.inputs) if not held.get(item, True)]
     missing += [f"the output {name!r}" for name in output_names(signal.inputs) if name not in cache.output_names]
-    if missing:
-        return f"signal {signal.text} reads {' and '.join(missing)}, which cache {cache.name} does not hold"
-    if unsuited := signal.unsuited(cache.manifest.model.pooler):
-        return f"cache {cache.name}: {unsuited}"
-    return ""
+    return f"{' and '.join(missing)}, which cache {cache.name} does not hold" if missing else ""

@@ -57,11 +57,11 @@ class Configuration:
     ``parameters`` lists every parameter with its value; ``changed`` counts those that are not at their
     defaults. ``is_probability`` says that a score is the probability of a right answer. ``problem`` is
     empty, or why there are no scores; ``left_out`` marks the harmless cases of a grid value that could
-    never exit in a network this shallow, and of a signal that cannot run on this cache, which lacks what it
-    reads (``cannot_run``). ``unscored`` lists protocol, layer and reason where the calibration samples could
-    not teach it; ``head_notes`` lists layer and note where its head leaves it no score, or little to see. ``fits``
-    lists what it was fitted on (a variant), the parameters that gave it and the samples it took. ``no_promise``
-    says why no threshold of it can be certified: half of the samples could not teach it.
+    never exit in a network this shallow, and of a signal that cannot run on this cache (``cannot_run``), which
+    ``lacks`` what it reads. ``unscored`` lists protocol, layer and reason where the calibration samples could not teach
+    it; ``head_notes`` lists layer and note where its head leaves it no score, or little to see. ``fits`` lists what it
+    was fitted on (a variant), the parameters that gave it and the samples it took. ``no_promise`` says why no threshold
+    of it can be certified: half of the samples could not teach it.
     """
 
     signal: str
@@ -79,6 +79,7 @@ class Configuration:
     left_out: bool = False
     unscored: tuple[tuple[str, int, str], ...] = ()
     cannot_run: bool = False
+    lacks: str = ""
     fits: tuple[tuple[str, int, int], ...] = ()
     head_notes: tuple[tuple[int, str], ...] = ()
     no_promise: str = ""

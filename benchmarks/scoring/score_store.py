@@ -168,10 +168,28 @@ def has_failed_signals(folder: Path) -> bool:
 
 
 def lacking_signals(folder: Path) -> list[str]:
-    """Why some signals were left out of the scores in a folder: the cache lacks what they read."""
+    """Why some signals were left out of the scores in a folder: a line for all that read what the cache lacks."""
+    unread: dict[str, list[Configuration]] = {}
+    for configuration in stored_configurations(folder):
+        if configuration.cannot_run:
+            unread.setdefault(configuration.lacks or configuration.problem, []).append(configuration)
+    return [
+        f"signals {', '.join(dict.fromkeys(each.text for each in several))} read {lacks}"
+        if len(several) > 1 and several[0].lacks
+        else several[0].problem
+        for lacks, several in unread.items()
+    ]
+
+
+def left_out_signals(folder: Path) -> set[str]:
+    """The texts of the signals that have no scores in a folder although nothing failed."""
+    return {configuration.text for configuration in stored_configurations(folder) if configuration.left_out}
+
+
+def stored_configurations(folder: Path) -> tuple[Configuration, ...]:
+    """The configurations of the scores in a folder."""
     record = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    described = configurations_of(record["configurations"])
-    return [configuration.problem for configuration in described if configuration.cannot_run]
+    return configurations_of(record["configurations"])
 
 
 def head_remarks(folder: Path) -> list[str]:

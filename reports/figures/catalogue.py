@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from exitbench.reports.figures.looks import MOST_BANDS, FigureSpec
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import slug, table_name
-from exitbench.reports.run_data.protocol_order import leading_protocol
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,6 @@ class ReportFigure:
 def figures_of(run: FinishedRun) -> list[ReportFigure]:
     """Every figure the run has data for, by question; per task the leading protocol's where all look alike."""
     figures: list[ReportFigure] = []
-    first = leading_protocol(run.protocols)
     primary = f"{float(run.suite['primary_speed_up']):g}×"
     drawn = {(row.cache, row.protocol) for row in run.rows.values()}
 
@@ -65,7 +63,7 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
                 spec,
                 slug(cache.name),
             )
-            if protocol != first:
+            if protocol != run.leading_protocol([cache]):
                 continue
             layers = ", ".join(map(str, cache.table_layers))
             add(

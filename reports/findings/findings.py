@@ -24,7 +24,6 @@ from exitbench.reports.findings.rates import equal_share_duels, rate_duels, rate
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
 from exitbench.reports.run_data.glossary import DIS_NOTE, EQUAL_SHARES
-from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_range, score_file
 from exitbench.reports.run_data.run_entry import RunEntry
@@ -82,7 +81,7 @@ class Findings:
 
     def __init__(self, run: FinishedRun, subject: RunEntry, others: Sequence[RunEntry]) -> None:
         self.run, self.subject, self.others = run, subject, list(others)
-        self.protocol = leading_protocol(run.protocols)
+        self.protocol = run.leading_protocol()
         self.primary = float(run.suite["primary_speed_up"])
         self.speed_ups = list(dict.fromkeys((self.primary, *map(float, run.suite["speed_ups"]))))
         self.near = f"near {self.primary:g}×"

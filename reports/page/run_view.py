@@ -124,7 +124,10 @@ class RunView:
     @cached_property
     def task_tables(self) -> list[ShownTable]:
         """A table per task, in the suite's order."""
-        return [self.shown(formatted(task_table(self.run, cache, self.verdict.protocol))) for cache in self.run.caches]
+        return [
+            self.shown(formatted(task_table(self.run, cache, self.run.leading_protocol([cache]))))
+            for cache in self.run.caches
+        ]
 
     @cached_property
     def tasks(self) -> list[TaskView]:
@@ -132,7 +135,7 @@ class RunView:
         views = []
         for cache, shown in zip(self.run.caches, self.task_tables, strict=True):
             figures = [figure for figure in self.figures if figure.figure.cache == cache.name]
-            figures.sort(key=lambda figure: figure.figure.protocol != self.verdict.protocol)
+            figures.sort(key=lambda figure, leading=shown.table.protocol: figure.figure.protocol != leading)
             title = task_with_model(self.run, cache)
             views.append(
                 TaskView(
@@ -196,7 +199,7 @@ class PageTopic:
 
 def topics_of(views: Sequence[RunView]) -> list[PageTopic]:
     """The questions that have an answer, in order; several runs stand below one another in each."""
-    leading = {view.verdict.protocol for view in views}
+    leading = {view.run.leading_protocol([cache]) for view in views for cache in view.run.caches}
     topics = []
     for key, question in TOPICS.items():
         tables = [table for view in views for table in view.tables if table.table.topic == key]

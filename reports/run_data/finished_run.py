@@ -6,8 +6,8 @@ Names come from signals, tasks and classes that anybody may have written; they a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.benchmarks.results.vocabulary import AVERAGE, DETECTABLE
 from exitbench.reports.run_data.identical import Identical, identical_entries
+from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.run_entry import RunEntry, told_apart
 
 TASK_TITLES = {
@@ -45,7 +46,10 @@ BOUND_TITLES = {
 
 @dataclass(frozen=True)
 class CacheMetadata:
-    """What a run records of one cache: its manifest, in short, and the layers that tables show."""
+    """What a run records of one cache: its manifest, in short, the layers that tables show, and what ran on it.
+
+    ``left_out`` are the signals and parameters of entries that cannot run there.
+    """
 
     name: str
     model: str
@@ -59,6 +63,8 @@ class CacheMetadata:
     target: str = "labels"
     role: str = "test"
     costs: tuple[float, ...] | None = None
+    protocols: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_f1(self) -> bool:
@@ -147,7 +153,17 @@ class FinishedRun:
     @cached_property
     def caches(self) -> list[CacheMetadata]:
         """The caches in the suite's order, also those whose work failed."""
-        return [cache_metadata(name, self.record["caches"][name]) for name in self.suite["caches"]]
+        return [
+            cache_metadata(name, {"protocols": self.suite["protocols"]} | self.record["caches"][name])
+            for name in self.suite["caches"]
+        ]
+
+    def leading_protocol(self, caches: Sequence[CacheMetadata] | None = None) -> str:
+        """The protocol that some caches (default: all) are read under first: the most cautious of those most have."""
+        own = [protocol for cache in self.caches if caches is None or cache in caches for protocol in cache.protocols]
+        chosen = [protocol for protocol in self.protocols if protocol in own and protocol != "in-sample"]
+        most = max(map(own.count, chosen), default=0)
+        return leading_protocol([protocol for protocol in chosen if own.count(protocol) == most])
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -260,10 +276,18 @@ class FinishedRun:
         return f"{group.model}, {group.split}" if several else group.model
 
     def each(self) -> Iterator[tuple[Group, str]]:
-        """Every group under every protocol."""
+        """Every group under every protocol, with the caches that are measured under it."""
         for protocol in self.protocols:
-            for group in self.groups:
+            for group in self.groups_under(protocol):
                 yield group, protocol
+
+    def groups_under(self, protocol: str) -> list[Group]:
+        """The groups with the caches that are measured under a protocol, where there are any."""
+        parts = [
+            replace(group, caches=tuple(cache for cache in group.caches if protocol in cache.protocols))
+            for group in self.groups
+        ]
+        return [part for part in parts if part.caches]
 
 
 def cache_metadata(name: str, record: dict[str, Any]) -> CacheMetadata:
@@ -281,6 +305,8 @@ def cache_metadata(name: str, record: dict[str, Any]) -> CacheMetadata:
         target=record.get("target", "labels"),
         role=record.get("role", "test"),
         costs=None if record.get("costs") is None else tuple(record["costs"]),
+        protocols=tuple(record["protocols"]),
+        left_out=tuple((signal, parameters) for signal, parameters in record.get("left_out", [])),
     )
 
 

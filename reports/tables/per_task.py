@@ -115,6 +115,7 @@ def summary_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Tabl
     rows = [
         TableRow((label(entry.text), *cells(entry.signal, entry.parameters)), signal=entry.signal)
         for entry in run.entries
+        if (entry.signal, entry.parameters) not in cache.left_out
     ]
     rows += bound_table_rows(run, ("fixed",), cells)
     rows += foot_rows(run, cells)

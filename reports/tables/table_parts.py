@@ -27,6 +27,7 @@ MARK_NOTES = {
 AGREEMENT_NOTE = "Right means: agrees with the last layer{which}; labels play no part."
 COST_NOTE = "Speed-up{which}: the cost of the last layer over the mean cost paid, by the costs that the cache holds."
 TRAINING_NOTE = "The network was trained on the scored rows{which}."
+ABSENT_NOTE = "Cannot run here and have no row: {}."
 BEST_NOTE = (
     "Bold: best of the column. Underlined: not significantly worse than the best (p > 0.05 with Holm's adjustment "
     "over all pairs of the column)."
@@ -86,8 +87,24 @@ def finished(run: FinishedRun, table: Table, group: Group | None = None) -> Tabl
         for twins in run.identical
         if group is not None and twins.protocol == table.protocol and twins.cache in group.caches
     ]
+    absent = absent_names(run, table, group)
+    rows = tuple(row for row in table.rows if row.cells[0].text not in absent)
     own = [*table.notes, *flattered_notes(run, table), *cache_notes(run, group)]
-    return replace(table, notes=notes_of(table.rows, identical, run, *own))
+    if absent:
+        own.append(ABSENT_NOTE.format(", ".join(absent)))
+    return replace(table, rows=rows, notes=notes_of(rows, identical, run, *own))
+
+
+def absent_names(run: FinishedRun, table: Table, group: Group | None) -> list[str]:
+    """The rows of a table that would be empty: entries that can run on none of its caches."""
+    caches = [cache for cache in run.caches if table.model in ("", cache.model)] if group is None else group.caches
+    shown = {row.cells[0].text for row in table.rows if row.kind == "signal"}
+    names = [
+        run.label(entry.signal, entry.parameters)
+        for entry in run.entries
+        if caches and all((entry.signal, entry.parameters) in cache.left_out for cache in caches)
+    ]
+    return [name for name in names if name in shown]
 
 
 def flattered_notes(run: FinishedRun, table: Table) -> list[str]:

@@ -187,7 +187,12 @@ def backbone_tables(run: FinishedRun) -> list[Table]:
     for cache in run.caches:
         models.setdefault(cache.task, set()).add(cache.model)
     chosen = [(group, cache) for group in run.groups for cache in group.caches if len(models[cache.task]) > 1]
-    return [backbone_table(run, chosen, protocol) for protocol in run.protocols] if chosen else []
+    tables = []
+    for protocol in run.protocols:
+        own = [(group, cache) for group, cache in chosen if protocol in cache.protocols]
+        if own:
+            tables.append(backbone_table(run, own, protocol))
+    return tables
 
 
 def backbone_table(run: FinishedRun, chosen: list[tuple[Group, CacheMetadata]], protocol: str) -> Table:

@@ -72,9 +72,10 @@ def missing_cells(run: FinishedRun) -> list[Alert]:
         present.setdefault((row.cache, row.protocol), set()).add((row.signal, row.parameters))
     gaps: dict[str, list[str]] = {}
     for cache in run.caches:
-        for protocol in run.suite["protocols"]:
+        for protocol in cache.protocols:
             for entry in run.entries:
-                if (entry.signal, entry.parameters) not in present.get((cache.name, protocol), set()):
+                name = (entry.signal, entry.parameters)
+                if name not in present.get((cache.name, protocol), set()) and name not in cache.left_out:
                     label = run.label(entry.signal, entry.parameters)
                     gaps.setdefault(label, []).append(f"{task_with_model(run, cache)} ({protocol})")
     if not gaps:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.vocabulary import FIT_SIZES, is_claimed
 from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
-from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.provenance import Name
 from exitbench.reports.tables.learning import gain_cell, learned_entries, reference_entry
 from exitbench.reports.tables.pairs import both_ways, pairs_by_question
@@ -18,11 +18,11 @@ def learning_lines(run: FinishedRun) -> list[str]:
     """For each learned signal of each model: parameters, rows, and its gain near the primary speed-up."""
     lines = []
     for group in run.groups:
-        measured = {row.protocol for row in run.rows.values() if (row.model, row.split) == (group.model, group.split)}
-        protocols = [protocol for protocol in run.protocols if protocol in measured]
-        for entry in learned_entries(run) if protocols else []:
+        protocol = run.leading_protocol(group.caches)
+        own = replace(group, caches=tuple(cache for cache in group.caches if protocol in cache.protocols))
+        for entry in learned_entries(run):
             name = (entry.signal, entry.parameters)
-            line = learning_line(run, group, leading_protocol(protocols), name)
+            line = learning_line(run, own, protocol, name)
             if line:
                 lines.append(f"{entry.text} ({run.group_title(group)}): {line}")
     return lines

@@ -130,7 +130,8 @@ class Standings:
         """Task score at a matched speed-up: averages first, then one standing per cache."""
         at = at_speed_up(speed_up)
         questions: list[ColumnKey] = [
-            ("", group.model, group.split, protocol, at, None, "", group.average_measure) for group in self.run.groups
+            ("", group.model, group.split, protocol, at, None, "", group.average_measure)
+            for group in self.run.groups_under(protocol)
         ]
         questions += [
             (cache.name, cache.model, cache.split, protocol, at, None, "", cache.measure) for cache in self.run.caches

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
-from exitbench.reports.run_data.protocol_order import leading_protocol
+from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.sentences import listed, short_name
 from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings
 
@@ -30,12 +31,26 @@ class RunVerdict:
 def verdict_of(standings: Standings) -> RunVerdict:
     """Who leads at the suite's primary speed-up, where that can be claimed, and who ranks right above wrong."""
     run = standings.run
-    protocol = leading_protocol(run.protocols)
+    protocol = run.leading_protocol()
     speed_up = float(run.suite["primary_speed_up"])
     scores = standings.at_speed_up(speed_up, protocol)
     ranks = standings.at_layers(protocol)
-    sentences = [lead_sentence(scores, speed_up, protocol), winners_sentence(scores), ranking_sentence(ranks)]
+    sentences = [
+        lead_sentence(scores, speed_up, protocol),
+        winners_sentence(scores),
+        ranking_sentence(ranks),
+        others_sentence(run, protocol),
+    ]
     return RunVerdict(protocol, speed_up, tuple(sentence for sentence in sentences if sentence), tuple(scores))
+
+
+def others_sentence(run: FinishedRun, protocol: str) -> Sentence:
+    """Which tasks are measured under another protocol, so that the sentences before are not about them."""
+    others = [cache for cache in run.caches if protocol not in cache.protocols]
+    if not others:
+        return ()
+    names = listed([short_name(task_with_model(run, cache)) for cache in others])
+    return (f"All this is {protocol}; {names} {'are' if len(others) > 1 else 'is'} {run.leading_protocol(others)}.",)
 
 
 def lead_sentence(standings: Sequence[ColumnStanding], speed_up: float, protocol: str) -> Sentence:

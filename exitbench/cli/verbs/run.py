@@ -176,19 +176,17 @@ def parse_numbers(text: str) -> tuple[float, ...]:
 def print_summary(run: FinishedRun) -> None:
     """Print a table per task: DIS at the suite's layers, rates, the score at the primary speed-up."""
     from exitbench.reports.formats.terminal import LEGEND, terminal_table
-    from exitbench.reports.run_data.protocol_order import leading_protocol
     from exitbench.reports.tables.per_task import summary_table
     from exitbench.reports.tables.table_parts import cache_notes
     from exitbench.reports.verdict.learning import learning_lines
 
     if not run.protocols:
         return
-    measured = {(row.cache, row.protocol) for row in run.rows.values()}
+    measured = {row.cache for row in run.rows.values()}
     console = terminal_console()
     for cache in run.caches:
-        own = [protocol for protocol in run.protocols if (cache.name, protocol) in measured]
-        if own:
-            console.print(terminal_table(summary_table(run, cache, leading_protocol(own))))
+        if cache.name in measured:
+            console.print(terminal_table(summary_table(run, cache, run.leading_protocol([cache]))))
     echo(*learning_lines(run), *cache_notes(run, None))
     echo(
         f"{LEGEND}; prem., del.: exit rates",

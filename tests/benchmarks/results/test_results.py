@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import json
 
@@ -154,6 +155,31 @@ def test_the_average_is_blank_when_a_task_is_missing_or_unmatched():
         blank = {mean.measure: mean for mean in means}["mean_accuracy_f1"]
         assert (blank.status, blank.reason) == ("undefined", "no value for d")
         assert blank.value != blank.value
+
+
+def test_an_average_is_over_the_caches_that_are_measured_under_its_protocol():
+    both = [*task_rows("s", (90.0, 70.0, 2.2)), row(cache="f", signal="s", operating_point=at_speed_up(2), value=60.0)]
+    own = [value._replace(protocol="held-out" if value.cache == "f" else "cross-fit") for value in both]
+    places = [
+        dataclasses.replace(PLACES[0], protocols=("in-sample", "cross-fit")),
+        dataclasses.replace(PLACES[1], protocols=("in-sample", "cross-fit")),
+        AveragedCache("f", "m", "v", "dev", "accuracy", protocols=("in-sample", "held-out")),
+    ]
+    in_sample, _ = averages(both, [], places, [("s", "")])
+    assert {mean.measure: mean.value for mean in in_sample}["accuracy"] == pytest.approx((90 + 50 + 60) / 3)
+    means, _ = averages(own, [], places, [("s", "")])
+    assert {mean.protocol for mean in means} == {"cross-fit"}, "one cache alone has no average"
+    assert {mean.measure: mean.value for mean in means}["accuracy"] == pytest.approx((90 + 50) / 2)
+
+
+def test_labels_and_agreement_are_not_averaged():
+    places = [PLACES[0], dataclasses.replace(PLACES[1], target="final")]
+    means, pairs = averages(task_rows("s", (90.0, 70.0, 2.2)), [], places, [("s", "")])
+    assert pairs == []
+    assert means
+    for mean in means:
+        assert (mean.status, mean.value != mean.value) == ("undefined", True)
+        assert mean.reason == "not averaged: right means the label on c, agreement with the last layer on d"
 
 
 def test_a_score_with_a_value_at_exactly_its_speed_up_is_averaged_there():

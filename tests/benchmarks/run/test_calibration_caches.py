@@ -8,6 +8,8 @@ from exitbench.benchmarks.run.measure_stage import TRAINING_ROWS
 from exitbench.benchmarks.suites.suite_file import calibration_caches, load_suite, suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.tables.all_tables import tables_of
+from exitbench.reports.verdict.alerts import alerts_of
 from tests.support.command_line import exit_code
 
 SIZE = {"rows": 90, "layers": 4, "width": 6, "compact": True, "model": "m"}
@@ -60,7 +62,16 @@ def test_a_run_measures_all_signals_of_a_cache_under_its_protocol_and_marks_what
         (row.cache, row.signal, row.protocol) for row in run.rows.values() if TRAINING_ROWS in row.reason and row.cache
     }
     assert marked == {("m-a-dev", "right-tool", "held-out")}
-    assert "fitted on rows that the network was trained on" in (tmp_path / "out/report.html").read_text()
+    page = (tmp_path / "out/report.html").read_text()
+    assert "fitted on rows that the network was trained on" in page
+    assert [run.leading_protocol([cache]) for cache in run.caches] == ["held-out", "cross-fit"]
+    assert {(row.protocol, row.task) for row in run.rows.values() if not row.cache} == {("in-sample", "average")}
+    shown = {(table.protocol, column.title) for table in tables_of(run) for column in table.columns}
+    assert ("held-out", "a") in shown
+    assert ("cross-fit", "b") in shown
+    assert not {("held-out", "b"), ("cross-fit", "a")} & shown, "no table has a column of another protocol's cache"
+    assert not [alert for alert in alerts_of(run) if alert.kind == "missing"]
+    assert "All this is held-out; b is cross-fit." in page
 
 
 def test_a_suite_finds_the_calibration_caches_that_it_does_not_name(caches: tuple[Path, Path], tmp_path: Path) -> None:

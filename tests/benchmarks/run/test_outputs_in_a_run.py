@@ -10,6 +10,9 @@ from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.errors import InputError
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.tables.all_tables import tables_of
+from exitbench.reports.verdict.alerts import alerts_of
 from tests.support.command_line import QUICK, exit_code
 
 READS_LTE = '''
@@ -62,6 +65,9 @@ def test_a_cache_without_the_output_gets_one_line_and_the_run_ends_with_0(
     assert [line for line in files.record["notes"] if "bare-dev" in line] == [
         line.removeprefix("note: left out: ") for line in lines
     ]
+    bare = next(cache for cache in FinishedRun(tmp_path / "out").caches if cache.name == "bare-dev")
+    assert [signal for signal, _ in bare.left_out] == ["reads-lte", "nsp"]
+    assert not [alert for alert in alerts_of(FinishedRun(tmp_path / "out")) if alert.severity == "error"]
     rows = files.table("results")
     dis = rows[(rows.measure == "dis") & rows.signal.isin(["reads-lte", "deebert", "nsp"])]
     measured = {(row.cache, row.signal) for row in dis.itertuples()}
@@ -71,6 +77,24 @@ def test_a_cache_without_the_output_gets_one_line_and_the_run_ends_with_0(
         ("with-dev", "nsp"),
         ("bare-dev", "deebert"),
     }
+
+
+def test_all_that_read_what_a_cache_lacks_share_a_line_and_have_no_row_there(
+    caches: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["--signals", "berxit", "--signals", "she", "--signals", "margin"]
+    assert exit_code("run", *caches, *names, "--out", tmp_path / "out", *QUICK[2:]) == 2
+    assert "signal berxit reads features, which cache with-dev does not hold, and on none" in capsys.readouterr().err
+    full = synthetic_cache(tmp_path / "full-dev", rows=80, layers=4, width=6, model="other")
+    assert exit_code("run", *caches, full, *names, "--out", tmp_path / "out", *QUICK[2:]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    shared = "note: left out: signals berxit, she read features, which cache"
+    assert lines == [f"{shared} {path.name} does not hold" for path in caches]
+    tables = [table for table in tables_of(FinishedRun(tmp_path / "out")) if table.model == "synthetic"]
+    assert tables
+    for table in tables:
+        assert not any(row.signal in ("berxit", "she") for row in table.rows)
+    assert any(note == "Cannot run here and have no row: BERxiT, SHE." for table in tables for note in table.notes)
 
 
 def test_a_named_signal_that_can_run_on_none_of_the_named_caches_is_refused(
