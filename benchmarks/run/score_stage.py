@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.guarantees.split import certifying_part
 from exitbench.benchmarks.protocols.splits import Part, parts_of
+from exitbench.benchmarks.run.fitted_scores import FitSize, FittedScores
 from exitbench.benchmarks.scoring.calibration_layers import cannot_run, check_inputs, lacking
 from exitbench.benchmarks.scoring.configuration import Configuration, configuration_of
-from exitbench.benchmarks.scoring.score_cache import fitted, score_each, without_untaught_layers
+from exitbench.benchmarks.scoring.score_cache import score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.benchmarks.suites.questions import Questions
@@ -125,8 +126,7 @@ class _Scoring:
         self.order: dict[Role, NDArray[np.intp]] = {
             role: np.argsort(cache.ids, kind="stable") for role, cache in caches.items()
         }
-        self._learner: ExitSignal | None = None
-        self._fits: dict[tuple[Role, bytes], tuple[Scores, tuple[int, int]]] = {}
+        self.fits = FittedScores(caches, self.order, target)
 
     def scored(self) -> ScoredCache:
         """Everything that was scored."""
@@ -232,13 +232,11 @@ class _Scoring:
         role = part.train_role
         scores, fits = self._out_of_fold(signal, part, seed)
         if role != "test":
-            # In the order of ids, so that sums do not see the cache's order.
-            ready = fitted(signal, self.caches[role], self.order[role][part.train], target=self.target)
-            self.store[ScoresKey(number, part.variant, "test")] = self._scores(ready, "test")
-            fits = [(ready.fitted_parameters, int(part.train.sum()))]
+            ready, size = self.fits.fit(signal, role, part.train)
+            self.store[ScoresKey(number, part.variant, "test")] = self.fits.scores(ready, "test")
+            fits = [size]
         elif not part.in_sample:
-            unseen, size = self._unseen(signal, role, part.train)
-            scores[:, ~part.train] = unseen
+            scores[:, ~part.train], size = self.fits.unseen(signal, role, part.train)
             fits = [size]
         self.store[ScoresKey(number, part.variant, role)] = scores
         configuration = self.configurations[number]
@@ -247,7 +245,7 @@ class _Scoring:
         fits_so_far = (*configuration.fits, (part.variant, *mean_size))
         self.configurations[number] = dataclasses.replace(configuration, fits=fits_so_far)
 
-    def _out_of_fold(self, signal: ExitSignal, part: Part, seed: int) -> tuple[Scores, list[tuple[int, int]]]:
+    def _out_of_fold(self, signal: ExitSignal, part: Part, seed: int) -> tuple[Scores, list[FitSize]]:
         """Scores [layers - 1, samples] of the training samples, each by a fit on the other inner folds; else NaN.
 
         With them the size of each fit: its parameters and its samples. Inner folds are the protocol's own that are
@@ -265,32 +263,11 @@ class _Scoring:
         fits = []
         for fold in numbers:
             seen = part.train & (inner != fold)
-            unseen, size = self._unseen(signal, role, seen)
+            unseen, size = self.fits.unseen(signal, role, seen)
             own = part.train & (inner == fold)
             scores[:, own] = unseen[:, own[~seen]]
             fits.append(size)
         return scores, fits
-
-    def _unseen(self, signal: ExitSignal, role: Role, seen: NDArray[np.bool_]) -> tuple[Scores, tuple[int, int]]:
-        """The scores of all samples but those ``seen``, by a fit on these, and its parameters and samples.
-
-        Asked again for the same signal, it answers from memory: the parts of a protocol share fits.
-        """
-        if signal != self._learner:
-            self._learner, self._fits = signal, {}
-        key = (role, np.packbits(seen).tobytes())
-        if key not in self._fits:
-            ready = fitted(signal, self.caches[role], self.order[role][seen], target=self.target)
-            size = (ready.fitted_parameters, int(seen.sum()))
-            self._fits[key] = self._scores(ready, role)[:, ~seen], size
-        return self._fits[key]
-
-    def _scores(self, signal: ExitSignal, role: Role) -> Scores:
-        """The scores of a fitted signal on all samples of one role, ordered by id."""
-        (outcome,) = score_each(self.caches[role], [signal])
-        if isinstance(outcome, InputError):
-            raise outcome
-        return np.asarray(outcome[:, self.order[role]])
 
     def _fail(self, number: int, error: InputError) -> None:
         self.configurations[number] = dataclasses.replace(self.configurations[number], problem=one_line(error))

@@ -17,7 +17,7 @@ import torch
 
 from exitbench import CacheWriter, Direction, ExitSignal, Input, Layer, Reference, Tensor, evaluate, learned, replay
 from exitbench.benchmarks.protocols.splits import parts_of
-from exitbench.benchmarks.run import score_stage
+from exitbench.benchmarks.run import fitted_scores
 from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.suites.questions import Questions
@@ -287,7 +287,7 @@ def test_fits_are_shared_between_the_parts_of_a_protocol_and_none_has_seen_what_
         seen.append(frozenset(source.ids[rows].tolist()))
         return fitted(signal, source, rows, **options)
 
-    monkeypatch.setattr(score_stage, "fitted", counted)
+    monkeypatch.setattr(fitted_scores, "fitted", counted)
     questions = Questions(protocols=("in-sample", "cross-fit"), resamples=2)
     scored = score_signals(cache, [Memory()], questions)
     assert len(seen) == len(set(seen)) == 5 + 10
