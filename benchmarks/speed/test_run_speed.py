@@ -7,14 +7,21 @@ import os
 import shutil
 import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from exitbench.benchmarks.speed.harness.ratios import Child, Measured, Ratio, child
-from exitbench.benchmarks.speed.harness.rows import Record, SpeedRow, Topic
+from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.scoring import fit_cache
+from exitbench.benchmarks.speed.harness.ratios import Child, Measured, Ratio, child, seconds
+from exitbench.benchmarks.speed.harness.rows import Record, RecordOne, SpeedRow, Topic
+from exitbench.benchmarks.suites.suite_file import load_suite
+from exitbench.signals.registry.discovery import load_registry
 
 SUITE, ROUNDS = "paper", 2
+NEEDS_AN_OUTPUT = ("output",)
+"""Signals that read what none of the committed caches holds."""
 
 NUMBERS = SpeedRow(
     "run-numbers",
@@ -50,6 +57,16 @@ hung. On a machine whose two cores are two threads of one, two busy processes to
 one, whatever the program.
 """,
 )
+ALL = SpeedRow(
+    "run-all-signals",
+    "numbers of a run over all signals / over the eight published ones, fits from the fit cache",
+    "lower",
+    goal=2.0,
+    limit="""
+What grows is not the number of signals but that of their pairs, which every column of every task tests, and the scores
+of signals that read features, which a fit cache does not keep.
+""",
+)
 TOPIC = Topic(
     "A whole run",
     f"""
@@ -57,9 +74,11 @@ The {SUITE} suite on the caches that come with the clone: results, tables, figur
 its own, {ROUNDS} rounds in turn (a run takes about a minute, long enough to average the machine's moods).
 *Numbers* are everything up to the result files: scores, measures, 1000 resamples, paired tests, under two
 protocols. Their processor time and that of the figures come from the runs with one job. By the clock, start and
-imports of every process count too.
+imports of every process count too. *All signals* are those of the registry with their default parameters beside the
+suite's entries, but for those that need an extra output of the network; a first run, which is not timed, fills the
+fit cache.
 """,
-    (NUMBERS, JOBS),
+    (NUMBERS, JOBS, ALL),
 )
 
 
@@ -88,3 +107,30 @@ def test_numbers_take_no_longer_than_figures_and_two_jobs_share_the_work(tmp_pat
         return {NUMBERS: stages.measured(), JOBS: clock.measured(f"{os.cpu_count()} cores")}
 
     record_ratios(compare)
+
+
+def every_signal(published: Sequence[str]) -> list[str]:
+    """The entries of the eight, then every other signal of the registry with its defaults."""
+    named = {entry.partition("[")[0] for entry in published}
+    return [*published, *(name for name in sorted(load_registry().signals) if name not in {*named, *NEEDS_AN_OUTPUT})]
+
+
+def test_all_signals_take_at_most_twice_the_time_of_the_eight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_ratio: RecordOne
+) -> None:
+    monkeypatch.setenv(fit_cache.VARIABLE, str(tmp_path / "fits"))
+    suite = load_suite(SUITE)
+    learned = {name for name, signal in load_registry().signals.items() if signal().needs_fit}
+    published = [entry for entry in suite.signals if entry.partition("[")[0] not in learned]
+    every = every_signal(published)
+
+    def numbers(signals: Sequence[str]) -> float:
+        out = tmp_path / "run"
+        shutil.rmtree(out, ignore_errors=True)
+        return seconds(lambda: run_suite(suite.with_signals(tuple(signals)), out))
+
+    def compare() -> Measured:
+        numbers(every)  # fits
+        return Ratio(numbers(every), numbers(published)).measured(f"{len(every)} entries, {len(published)} published")
+
+    record_ratio(ALL, compare)
