@@ -134,8 +134,9 @@ class RunView:
         """What there is about each task, in the suite's order."""
         views = []
         for cache, shown in zip(self.run.caches, self.task_tables, strict=True):
-            figures = [figure for figure in self.figures if figure.figure.cache == cache.name]
-            figures.sort(key=lambda figure, leading=shown.table.protocol: figure.figure.protocol != leading)
+            own = [figure for figure in self.figures if figure.figure.cache == cache.name]
+            first = [figure for figure in own if figure.figure.protocol == shown.table.protocol]
+            figures = [*first, *(figure for figure in own if figure not in first)]
             title = task_with_model(self.run, cache)
             views.append(
                 TaskView(
