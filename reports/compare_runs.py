@@ -19,7 +19,8 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.errors import InputError
 from exitbench.reports.paired_points import Paired, adjusted, paired_points
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
 
 NOISE = 1e-9

@@ -19,7 +19,8 @@ from exitbench.benchmarks.results.operating_point import OperatingPoint, operati
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.benchmarks.statistics.paired_signs import sign_test
 from exitbench.errors import InputError
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
 
 

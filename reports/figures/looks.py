@@ -12,7 +12,8 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
 from exitbench.reports.figures.style import line_style, marker, shades, shortened
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
 
 MOST_BANDS = 12

@@ -31,7 +31,8 @@ from exitbench.reports.figures.looks import (
 )
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data import published
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.run_caches import CacheMetadata
 
 SCREEN_POINTS = 300
 """Points of a line; more cannot be told apart on a screen."""

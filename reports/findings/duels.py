@@ -15,8 +15,9 @@ from typing import Literal
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, is_claimed
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import Name, Pair, task_with_model
+from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.pairs import pair_key

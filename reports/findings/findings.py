@@ -22,10 +22,11 @@ from exitbench.reports.findings.paper_order import MOST_PAIRS, agreement_table, 
 from exitbench.reports.findings.power import power_table, published_difference, published_dis_difference
 from exitbench.reports.findings.rates import equal_share_duels, rate_duels, rates_table
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.glossary import DIS_NOTE, EQUAL_SHARES
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_range, score_file
+from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.sentences import listed
 from exitbench.reports.tables.table import Table

@@ -15,10 +15,11 @@ from typing import Literal
 from scipy.stats import kendalltau
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import counterparts, published_dis, published_score, score_file
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 

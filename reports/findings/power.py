@@ -9,10 +9,11 @@ from exitbench.benchmarks.statistics.power import POWER, claimable
 from exitbench.reports.findings.choices import signed
 from exitbench.reports.findings.duels import Duel
 from exitbench.reports.findings.paper_order import PUBLISHED_DEPTH
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.published import published_dis, published_score, score_file
+from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.table import Table, TableColumn, TableRow, label
 

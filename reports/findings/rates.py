@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE
 from exitbench.reports.findings.duels import Duel, Duels
-from exitbench.reports.run_data.finished_run import CacheMetadata
+from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 

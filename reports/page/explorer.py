@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, operating_point
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.protocol_order import cautious_first
 from exitbench.reports.run_data.provenance import task_with_model
+from exitbench.reports.run_data.run_caches import CacheMetadata
 
 SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
 RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)

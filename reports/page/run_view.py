@@ -12,10 +12,11 @@ from markupsafe import Markup
 from exitbench.reports.figures.catalogue import ReportFigure, figures_of
 from exitbench.reports.formats.all_formats import FormattedTable, formatted
 from exitbench.reports.page.data_url import data_url
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.run_data.provenance import SourceRows, task_with_model
+from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.per_task import task_table
 from exitbench.reports.tables.table import TOPICS, Cell, Table

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from exitbench.benchmarks.results.schema import Row
 
 if TYPE_CHECKING:
-    from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun
+    from exitbench.reports.run_data.finished_run import FinishedRun
+    from exitbench.reports.run_data.run_caches import CacheMetadata
 
 
 @dataclass(frozen=True)

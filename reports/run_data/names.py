@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-from exitbench.reports.run_data.finished_run import FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.run_caches import Group
 
 
 def slug(text: str) -> str:

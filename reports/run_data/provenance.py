@@ -8,11 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
-from exitbench.reports.run_data.finished_run import (
-    CacheMetadata,
-    FinishedRun,
-)
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
+from exitbench.reports.run_data.run_caches import CacheMetadata
 
 KEYS: Mapping[str, Sequence[str]] = {"results": KEY, "pairs": PAIR_KEY}
 Pair = Mapping[str, Any]

@@ -6,9 +6,10 @@ import math
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
 from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE
-from exitbench.reports.run_data.finished_run import FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.glossary import DECISIONS, EQUAL_SHARES, RATES
 from exitbench.reports.run_data.names import table_name
+from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.tables.cells import number_cell
 from exitbench.reports.tables.table import Cell, Table, TableColumn
 from exitbench.reports.tables.table_parts import entry_rows, finished, foot_rows, where

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import FIT_SIZES
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.run_data.provenance import Name, Pair
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import number_cell, pair_cell
 from exitbench.reports.tables.pairs import both_ways, pair_key, pairs_by_question

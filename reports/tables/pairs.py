@@ -8,9 +8,10 @@ from typing import Any
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import PAIR_KEY
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE, is_claimed
-from exitbench.reports.run_data.finished_run import FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import slug, table_name
 from exitbench.reports.run_data.provenance import Name, Pair
+from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import finished, where

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
-from exitbench.reports.run_data.finished_run import FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.glossary import DIS_NOTE
 from exitbench.reports.run_data.names import slug, table_name
+from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import dis_cell
 from exitbench.reports.tables.ranking import layer_columns, task_layers

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up, within_loss
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.glossary import DIS_NOTE
 from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.provenance import task_with_model
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.tables.cells import dis_cell, number_cell, speed_at_loss
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 from exitbench.reports.tables.table_parts import bound_table_rows, entry_rows, finished, foot_rows

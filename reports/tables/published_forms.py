@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.vocabulary import BOUNDS
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.published import published_dis, published_form
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label, missing
 from exitbench.reports.tables.table_parts import where

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import PER_LAYER, SCHEDULES, Schedule
-from exitbench.reports.run_data.finished_run import FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.run_data.provenance import Name, Pair
+from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import AVERAGE, pair_cell
 from exitbench.reports.tables.pairs import both_ways, pair_key, pairs_by_question

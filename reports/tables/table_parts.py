@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from exitbench.benchmarks.results.vocabulary import ADJUSTED, DETECTABLE
 from exitbench.benchmarks.statistics.power import POWER
-from exitbench.reports.run_data.finished_run import FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.identical import Identical
+from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.tables.table import Cell, Table, TableRow, label
 
 CellOf = Callable[[str, str], list[Cell]]

@@ -5,12 +5,9 @@ from __future__ import annotations
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, OperatingPoint, at_speed_up, within_loss
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data import published
-from exitbench.reports.run_data.finished_run import (
-    CacheMetadata,
-    FinishedRun,
-    Group,
-)
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import table_name
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.tables.cells import AVERAGE, number_cell, published_cell, ratio, score_at_speed, speed_at_loss
 from exitbench.reports.tables.published_forms import form_notes
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.vocabulary import FIT_SIZES, is_claimed
-from exitbench.reports.run_data.finished_run import CacheMetadata, FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import Name
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.tables.learning import gain_cell, learned_entries, reference_entry
 from exitbench.reports.tables.pairs import both_ways, pairs_by_question
 from exitbench.reports.tables.table import Cell
