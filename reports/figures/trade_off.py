@@ -90,7 +90,8 @@ def draw_trade_off(run: FinishedRun, spec: FigureSpec) -> Drawing:
         room = max(max(highest) - min(lowest), 1.0)
         axes.set_ylim(min(lowest) - 0.2 * room, min(max(highest) + 0.15 * room, 102))
     axes.set_xlim(1, right)
-    axes.set_xlabel("Speed-up (layers over mean exit layer)")
+    ratio = "layers over mean exit layer" if cache.costs is None else "cost of the last layer over mean cost paid"
+    axes.set_xlabel(f"Speed-up ({ratio})")
     axes.set_ylabel(f"{cache.measure_title}, percent")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
     grid(axes)

@@ -12,11 +12,10 @@ from exitbench.reports.run_data.names import table_name
 from exitbench.reports.run_data.provenance import Name, Pair
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.run_data.run_entry import RunEntry
-from exitbench.reports.tables.cells import number_cell, pair_cell
+from exitbench.reports.tables.cells import AVERAGE, number_cell, pair_cell
 from exitbench.reports.tables.pairs import both_ways, pair_key, pairs_by_question
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label, missing
 from exitbench.reports.tables.table_parts import finished, where
-from exitbench.reports.tables.task_scores import AVERAGE
 
 REFERENCE = "right-tool"
 """The signal that every learned one has to beat: the largest softmax probability, with nothing fitted."""

@@ -50,7 +50,7 @@ def test_a_run_measures_all_signals_of_a_cache_under_its_protocol_and_marks_what
     protocols = {
         (row.cache, row.signal, row.protocol)
         for row in run.rows.values()
-        if row.measure == "dis" and row.signal in signals
+        if row.measure == "dis" and row.signal in signals and row.cache
     }
     assert protocols == {
         (cache, signal, protocol)
