@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from exitbench.benchmarks.results.operating_point import within_harm
 from exitbench.benchmarks.results.vocabulary import CERTIFIED_SPEED_UP, PROMISED_CONFIDENCE, PROMISED_HARMS
-from exitbench.reports.run_data.finished_run import FinishedRun, Group
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import table_name
+from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.tables.cells import ratio
 from exitbench.reports.tables.table import Cell, Table, TableColumn
 from exitbench.reports.tables.table_parts import entry_rows, finished
