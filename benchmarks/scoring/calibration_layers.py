@@ -37,6 +37,9 @@ class CalibrationLayers(Sequence[Layer]):
     def __init__(self, cache: Cache, rows: NDArray[np.intp], inputs: frozenset[Input]) -> None:
         self.cache, self.rows, self.inputs = cache, rows, inputs
         self._heads: dict[int, TensorVersions] = {}
+        self._asked: set[int] = set()
+        self.on_new_layer: Callable[[], None] = lambda: None
+        """Called when a layer is asked for that was not asked for before: how far a fit has come."""
 
     def written_head(self) -> str:
         """The name of a head's tensor that was written into; empty where none was.
@@ -59,6 +62,9 @@ class CalibrationLayers(Sequence[Layer]):
 
     def _layer(self, index: int) -> Layer:
         cache = self.cache
+        if index not in self._asked:
+            self._asked.add(index)
+            self.on_new_layer()
         plain = declared_layer(
             self.inputs - {"features"},
             index=index,

@@ -1,9 +1,10 @@
 """What signals have learned, kept in the user's cache folder, so that a second run does not fit again.
 
 An entry is found by content: the sources of the signals, the signal with its parameters, the data it learns from (the
-hashes of the cache's manifest, the rows, their labels) and the versions of the libraries. Entries are JSON with a
-checksum; one that is damaged is fitted again. The folder is kept below :data:`LARGEST`, the entry not used for
-longest going first. The variable :data:`VARIABLE` names another folder, or turns the cache off.
+hashes of the cache's manifest, the rows, their labels) and the versions of the libraries. It is a safetensors file
+with a checksum (:mod:`exitbench.benchmarks.scoring.fit_entry`); one that is damaged is fitted again. The folder is kept
+below :data:`LARGEST`, the entry not used for longest going first. The variable :data:`VARIABLE` names another folder,
+or turns the cache off.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.atomic_files import make_directory, write_text
+from exitbench.atomic_files import make_directory, write_whole
+from exitbench.benchmarks.scoring.fit_entry import encode_entry, read_entry
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
@@ -30,6 +31,7 @@ from exitbench.signals.registry.discovery import PACKAGE
 
 VARIABLE = "EXITBENCH_FIT_CACHE"
 OFF = "off"
+SUFFIX = ".safetensors"
 LARGEST = 10**9
 """The most bytes that the folder holds."""
 LIBRARIES = ("exitbench", "torch", "numpy", "scipy", "scikit-learn")
@@ -72,8 +74,8 @@ def remembered(
     key = fit_key(signal, cache, rows, labels)
     if key is None:
         return fit()
-    path = folder / f"{key}.json"
-    stored = read_entry(path, key, signal)
+    path = folder / f"{key}{SUFFIX}"
+    stored = stored_fit(path, key, signal)
     if stored is not None:
         return stored
     ready = fit()
@@ -137,13 +139,10 @@ def source_digest(file: Path, name: str) -> str:
     return digest.hexdigest()
 
 
-def read_entry(path: Path, key: str, signal: ExitSignal) -> ExitSignal | None:
+def stored_fit(path: Path, key: str, signal: ExitSignal) -> ExitSignal | None:
     """The fitted signal of an entry, which counts as used now; ``None`` where there is none that can be believed."""
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))
-        if entry["key"] != key or entry["sha256"] != checksum(entry["signal"]):
-            return None
-        ready = type(signal).from_json(entry["signal"])
+        ready = type(signal).from_json(read_entry(path, key, LARGEST))
         if ready.needs_fit:
             return None
         os.utime(path)
@@ -152,25 +151,23 @@ def read_entry(path: Path, key: str, signal: ExitSignal) -> ExitSignal | None:
     return ready
 
 
-def checksum(stored: Any) -> str:
-    """The sha256 of a stored signal in one way of writing it."""
-    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
-
-
 def write_entry(path: Path, key: str, ready: ExitSignal) -> None:
     """Keep a fitted signal, and take away what was not used for longest where the folder grows too large."""
     try:
-        stored = ready.to_json()
+        content = encode_entry(key, ready.to_json())
         make_directory(path.parent)
-        write_text(path, json.dumps({"key": key, "sha256": checksum(stored), "signal": stored}))
+        write_whole(path, [content])
         remove_oldest(path.parent, LARGEST)
     except (OSError, InputError):
         return
 
 
 def remove_oldest(folder: Path, largest: int) -> None:
-    """Remove entries, the one not used for longest first, until the folder holds at most ``largest`` bytes."""
-    entries = sorted(_states(sorted(folder.glob("*.json"))))
+    """Remove entries, the one not used for longest first, until the folder holds at most ``largest`` bytes.
+
+    What an earlier version left there, in JSON, is never read again and counts as an entry.
+    """
+    entries = sorted(_states(sorted(path for suffix in (SUFFIX, ".json") for path in folder.glob(f"*{suffix}"))))
     total = sum(size for _, size, _ in entries)
     for _, size, path in entries:
         if total <= largest:

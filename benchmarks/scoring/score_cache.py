@@ -18,6 +18,7 @@ from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, c
 from exitbench.benchmarks.scoring.fit_cache import remembered
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
+from exitbench.progress import ProgressBar
 from exitbench.signals.contract.layer import Input, State
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.stepping import validated_score
@@ -156,8 +157,8 @@ def fitted(
 
     It learns what is right by the ``target``: by default that of the cache.
 
-    The signal gets one layer at a time, so memory holds one layer of these samples and not the cache. What was fitted
-    before comes from the fit cache.
+    The signal gets one layer at a time, its features block by block, so memory holds a block and not the cache. What
+    was fitted before comes from the fit cache.
     """
     chosen = np.arange(cache.rows) if rows is None else np.asarray(rows)
     ready = without_untaught_layers(signal, cache, chosen, target=target)
@@ -169,7 +170,9 @@ def fitted_now(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp], labels:
     """The same without a look into the fit cache; an InputError names a signal that fails, or writes into a head."""
     layers = CalibrationLayers(cache, rows, signal.inputs)
     try:
-        ready = signal.fit(layers, torch.from_numpy(labels))
+        with ProgressBar(f"fitting {signal.text}", cache.layers, transient=True) as bar:
+            layers.on_new_layer = bar.advance
+            ready = signal.fit(layers, torch.from_numpy(labels))
     except Exception as error:  # a plug-in may raise anything
         raise named(signal, error) from error
     finally:

@@ -1,15 +1,15 @@
 """The fit cache: a second run does not fit again, anything that could change a fit does, and no damage is believed."""
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from exitbench.benchmarks.run.score_stage import score_signals
-from exitbench.benchmarks.scoring import fit_cache
+from exitbench.benchmarks.scoring import fit_cache, fit_entry
 from exitbench.benchmarks.scoring.fit_cache import fit_cache_folder, fit_key, remove_oldest
 from exitbench.benchmarks.scoring.score_cache import fitted, score
 from exitbench.benchmarks.suites.questions import Questions
@@ -51,7 +51,7 @@ def test_a_second_run_does_not_fit_again_and_gives_the_same_bits(cache: Cache, f
     questions = Questions(protocols=("in-sample", "cross-fit"), resamples=2)
     first = score_signals(cache, [Meta()], questions)
     assert len(fits) == 5 + 5 * 6
-    assert len(list(folder.glob("*.json"))) == len(fits)
+    assert len(list(folder.glob("*.safetensors"))) == len(fits)
     fits.clear()
     second = score_signals(cache, [Meta()], questions)
     assert fits == []
@@ -59,19 +59,69 @@ def test_a_second_run_does_not_fit_again_and_gives_the_same_bits(cache: Cache, f
         np.testing.assert_array_equal(first.scores(0, variant).values, second.scores(0, variant).values)
 
 
-def test_a_damaged_entry_is_fitted_again_and_mended(cache: Cache, folder: Path, fits: list[str]) -> None:
-    expected = fitted(Meta(), cache)
-    (entry,) = folder.glob("*.json")
-    whole = entry.read_text()
-    changed = json.loads(whole)
-    changed["signal"]["learned"]["weights"][0][0] += 1e-3
-    other = {**json.loads(whole), "key": "0" * 64}
-    for damage in ("", whole[:-100], "[]", json.dumps(changed), json.dumps(other), "\x00" * 50, "{}"):
-        entry.write_text(damage)
+def test_a_damaged_or_foreign_entry_is_fitted_again_and_mended(cache: Cache, folder: Path, fits: list[str]) -> None:
+    expected = fitted(Meta(features=True), cache)
+    (entry,) = folder.glob("*.safetensors")
+    whole, key = entry.read_bytes(), entry.stem
+    stored = fit_entry.read_entry(entry, key, 10**6)
+    stored["learned"]["weights"][0][0] += 1e-3
+    other_key = fit_entry.encode_entry("0" * 64, expected.to_json())
+    unfitted = fit_entry.encode_entry(key, Meta(features=True).to_json())
+    foreign = fit_entry.encode_entry(key, {"name": "meta", "learned": [1]})
+    flipped = bytearray(whole)
+    flipped[-100] ^= 1
+    deep = b"[" * 100_000
+    nested = len(deep).to_bytes(8, "little") + deep
+    bomb = (2**62).to_bytes(8, "little") + whole[8:]
+    for damage in (
+        b"",
+        whole[:-100],
+        whole[:40],
+        bytes(flipped),
+        other_key,
+        unfitted,
+        foreign,
+        nested,
+        bomb,
+        b"\0" * 99,
+    ):
+        entry.write_bytes(damage)
         fits.clear()
-        assert fitted(Meta(), cache) == expected
-        assert fits == ["meta"], f"believed {damage[:40]!r}"
-        assert entry.read_text() == whole
+        assert fitted(Meta(features=True), cache) == expected
+        assert fits == ["meta[features=true]"], f"believed {damage[:60]!r}"
+        assert entry.read_bytes() == whole
+
+
+def test_an_entry_that_is_no_plain_file_is_not_read(
+    cache: Cache, folder: Path, fits: list[str], tmp_path: Path
+) -> None:
+    expected = fitted(Meta(), cache)
+    (entry,) = folder.glob("*.safetensors")
+    elsewhere = tmp_path / "elsewhere"
+    entry.rename(elsewhere)
+    entry.symlink_to(elsewhere)
+    fits.clear()
+    assert fitted(Meta(), cache) == expected
+    assert fits == ["meta"]
+    assert not entry.is_symlink()
+
+
+@pytest.mark.parametrize("text", ["berxit", "calibrated[of=edr]", "meta", "palbert", "vim"])
+def test_arrays_are_tensors_and_come_back_to_the_last_bit(text: str, cache: Cache, folder: Path) -> None:
+    first = fitted(REGISTRY.make(text), cache)
+    (entry,) = folder.glob("*.safetensors")
+    tensors = safetensors.numpy.load(entry.read_bytes())
+    numbers = sum(tensor.size for tensor in tensors.values())
+    assert numbers == (0 if text == "meta" else pytest.approx(first.fitted_parameters, abs=20))
+    assert fitted(REGISTRY.make(text), cache).to_json() == first.to_json()
+
+
+def test_what_only_looks_like_an_array_stays_as_it_is() -> None:
+    odd = {"a": ["float64", [2], "not base64!"], "b": ["float64", [3], "AAAA"], "c": ["int8", [1], "AA=="]}
+    for pairs in (odd, {"d": ["float64", [-1], ""]}):
+        tensors: dict = {}
+        assert fit_entry.without_arrays(pairs, tensors) == pairs
+        assert tensors == {}
 
 
 def keys(signal: ExitSignal, cache: Cache, rows: np.ndarray, labels: np.ndarray) -> str:
@@ -110,25 +160,25 @@ def test_an_edited_signal_of_ones_own_is_fitted_again(tmp_path: Path, cache: Cac
     source = Path(__file__).parents[3] / "signals" / "beem.py"
     text = source.read_text().replace('"beem"', '"my-beem"')
     for number, edited in enumerate((text, text + "\n# edited\n"), start=1):
-        folder = tmp_path / f"mine-{number}"
-        folder.mkdir()
-        (folder / "my_beem.py").write_text(edited)
-        fitted(load_registry([folder]).make("my-beem[weights=accuracy]"), cache)
-        assert len(list(folder.glob("*.json"))) == number
+        own = tmp_path / f"own-{number}"
+        own.mkdir()
+        (own / "my_beem.py").write_text(edited)
+        fitted(load_registry([own]).make("my-beem[weights=accuracy]"), cache)
+        assert len(list(folder.glob("*.safetensors"))) == number
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     for number in range(6):
-        (tmp_path / f"{number}.json").write_text("x" * 100)
-        os.utime(tmp_path / f"{number}.json", (1000 + number, 1000 + number))
-    os.utime(tmp_path / "0.json", (2000, 2000))
+        (tmp_path / f"{number}.safetensors").write_text("x" * 100)
+        os.utime(tmp_path / f"{number}.safetensors", (1000 + number, 1000 + number))
+    os.utime(tmp_path / "0.safetensors", (2000, 2000))
     remove_oldest(tmp_path, 350)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.json", "4.json", "5.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.safetensors", "4.safetensors", "5.safetensors"]
 
 
 def test_a_used_entry_counts_as_new(cache: Cache, folder: Path) -> None:
     fitted(Meta(), cache)
-    (entry,) = folder.glob("*.json")
+    (entry,) = folder.glob("*.safetensors")
     os.utime(entry, (1000, 1000))
     fitted(Meta(), cache)
     assert entry.stat().st_mtime > 1_000_000
@@ -138,7 +188,7 @@ def test_the_folder_stays_below_its_limit(cache: Cache, folder: Path, monkeypatc
     monkeypatch.setattr(fit_cache, "LARGEST", 5000)
     for start in range(4):
         fitted(Meta(), cache, np.arange(start, cache.rows))
-    sizes = [path.stat().st_size for path in folder.glob("*.json")]
+    sizes = [path.stat().st_size for path in folder.glob("*.safetensors")]
     assert sizes and sum(sizes) <= 5000
 
 
