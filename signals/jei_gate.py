@@ -14,6 +14,11 @@ Where published code differs: it trains heads and gates in turn, here the heads 
 operations and the n_m from a validation split; and it combines the gates into one exit probability per layer and leaves
 at 0.5, one operating point per lambda. Here g_m is the score and a threshold gives the whole curve. With two classes
 all four inputs are functions of one number, so the gate can only align layers with each other.
+
+A low DIS is the definition, not a defect: ``m >= e*`` asks whether going on is worth its cost, not whether the answer
+is right, and what no layer gets right is worth nothing more. On the committed MNLI cache (lambda 0.7) 26, 33 and 73% of
+the samples worth leaving by layer 2, 6 and 10 are right, against 51, 71 and 100% of the others, so that even the target
+itself, known beforehand, has a DIS of 40, 33 and 48; a gate by scikit-learn from a literal loop has 49, 43 and 68.
 """
 
 import dataclasses

@@ -8,7 +8,8 @@ norm in the place of NSP.
 
 Reference: Wang, Li, Feng, Zhang, *ViM: Out-Of-Distribution with Virtual-logit Matching*, CVPR 2022.
 
-Where published code differs: principal space and alpha come from training features of the last layer; see ``residual``.
+Where published code differs: principal space and alpha come from training features of the last layer; with few
+calibration samples D is smaller, without which alpha would differ by a factor between fits: see ``residual``.
 """
 
 import dataclasses

@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from exitbench.benchmarks.scoring.score_cache import fitted, score
 from exitbench.cache import Cache
 from exitbench.errors import InputError
+from exitbench.head_algebra import head_algebra
 from exitbench.places import FIXTURES
 from exitbench.signals import load_registry, score_layers
 from exitbench.signals.conformance.synthetic_layers import SyntheticLayers, synthetic_layers
@@ -96,7 +97,7 @@ def expected(text: str, data: SyntheticLayers, layer: int) -> np.ndarray:
         return cosine if "cosine" in text else product
     shifted = x + np.linalg.pinv(head.weight.numpy()) @ head.bias.numpy()
     _, _, directions = np.linalg.svd(shifted, full_matrices=True)
-    norm = np.linalg.norm(shifted @ directions[principal_dimensions(x.shape[1]) :].T, axis=1)
+    norm = np.linalg.norm(shifted @ directions[principal_dimensions(x.shape[1], len(x)) :].T, axis=1)
     if text == "residual":
         return -norm
     return logsumexp(logits, axis=1) - logits.max(axis=1).mean() / norm.mean() * norm
@@ -248,5 +249,21 @@ def test_on_a_real_cache_half_of_the_rows_teach_something_about_the_others(text:
 
 
 @pytest.mark.parametrize("width", [10, 768, 2048])
-def test_principal_dimensions_are_the_published_ones(width: int) -> None:
-    assert principal_dimensions(width) == {10: 5, 768: 512, 2048: 1000}[width]
+def test_principal_dimensions_are_the_published_ones_where_samples_are_many(width: int) -> None:
+    assert principal_dimensions(width, 10_000) == {10: 5, 768: 512, 2048: 1000}[width]
+    assert principal_dimensions(width, 8) == 4
+
+
+def test_the_scale_of_vim_does_not_depend_on_how_many_samples_it_was_fitted_on() -> None:
+    """Fewer samples than directions: a threshold of one fit means the same in another."""
+    draw = np.random.default_rng(0)
+    layers = layers_from(draw.normal(size=(2, 400, 2)) + 3, draw.normal(size=(2, 400, 200)))
+    head = head_algebra(torch.randn(2, 200, generator=torch.Generator().manual_seed(0)), torch.zeros(2))
+    layers = [dataclasses.replace(layer, head=head) for layer in layers]
+    fresh = [layer.take(torch.arange(300, 400)) for layer in layers]
+    means = []
+    for rows in (80, 110, 190):
+        part = [layer.take(torch.arange(rows)) for layer in layers]
+        signal = REGISTRY.make("vim").fit(part, torch.zeros(rows, dtype=torch.int64))
+        means.append(float((-fresh[0].energy - score_layers(signal, fresh)[0]).mean()))
+    assert max(means) < 1.25 * min(means)

@@ -114,3 +114,15 @@ def test_layers_are_left_out_by_what_the_gate_tells_apart() -> None:
     cache = Cache(FIXTURES / "caches" / "mpnet-base-mnli-dev")
     gate = fitted(JEIGate(), cache)
     assert "are worth leaving by then and" in next(iter(gate.unscored_layers.values()))
+
+
+def test_what_is_worth_leaving_is_mostly_wrong_in_shallow_layers_of_a_real_network() -> None:
+    """Why the gate ranks badly there: its target, known beforehand, ranks wrong answers before right ones."""
+    cache = Cache(FIXTURES / "caches" / "mpnet-base-mnli-dev")
+    logits = np.stack([cache.logits(layer).double().numpy() for layer in range(1, cache.layers + 1)])
+    losses = -np.take_along_axis(log_softmax(logits, axis=2), cache.labels[None, :, None], axis=2)[:, :, 0]
+    best = (losses + 0.7 * np.arange(1, cache.layers + 1)[:, None] / cache.layers).argmin(axis=0) + 1
+    for layer, share_worth, share_other in ((2, 0.255, 0.514), (6, 0.332, 0.713)):
+        right, worth = logits[layer - 1].argmax(axis=1) == cache.labels, best <= layer
+        assert right[worth].mean() == pytest.approx(share_worth, abs=1e-3)
+        assert right[~worth].mean() == pytest.approx(share_other, abs=1e-3)
