@@ -80,6 +80,7 @@ def test_features_are_hashed_only_where_they_are_read(cache: Path) -> None:
         Cache(cache).require_unchanged()
 
 
+@pytest.mark.long
 def test_a_manifest_of_very_many_shards_is_refused_within_a_second(cache: Path) -> None:
     manifest = json.loads((cache / "manifest.json").read_text())
     first = {"rows": 1, "file": "shard-00000.safetensors", "sha256": "0" * 64}

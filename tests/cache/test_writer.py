@@ -165,6 +165,7 @@ def test_a_shard_that_another_rank_did_not_deliver_is_missed(tmp_path: Path) -> 
             add(target, data, slice(rows.start, rows.stop))
 
 
+@pytest.mark.long
 def test_stopped_anywhere_at_the_end_no_shard_of_another_rank_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

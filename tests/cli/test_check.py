@@ -105,6 +105,7 @@ def test_any_number_of_jobs_is_green(pinned: Path) -> None:
     assert run(pinned / "small.toml", "--jobs", 2) == 0
 
 
+@pytest.mark.long
 def test_another_order_of_rows_is_green(pinned: Path, tmp_path: Path) -> None:
     order = np.random.default_rng(0).permutation(80)
     assert run(*small(rewritten(pinned, tmp_path / "shuffled", order))) == 0
@@ -174,6 +175,7 @@ def test_a_comparison_turned_non_strict_is_red_for_every_signal_that_has_one(
     assert strict == {"deebert", "f-pabee", "pcee", "e-lang", "nsp", "cap"}
 
 
+@pytest.mark.long
 def test_a_comparison_turned_strict_in_the_replay_is_red(
     pinned: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +189,7 @@ def test_a_comparison_turned_strict_in_the_replay_is_red(
     assert "pabee" in moved_signals(capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_one_flipped_label_is_red(pinned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flipped = rewritten(pinned, tmp_path / "flipped", np.arange(80), flipped=17)
     assert run(*small(flipped), "--format", "markdown") == 1

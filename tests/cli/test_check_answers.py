@@ -43,6 +43,7 @@ def test_update_shows_the_table_rewrites_and_then_all_is_green(
 # -- for CI services
 
 
+@pytest.mark.long
 def test_github_gets_few_annotations_and_a_summary(
     edited: Path, outcome: Checked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

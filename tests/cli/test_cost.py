@@ -29,6 +29,7 @@ def test_the_tables_of_bert_base_show_the_published_figures_beside_the_counted(
     assert {row.classes for row in stored.operations} == {2, 3}
 
 
+@pytest.mark.long
 def test_a_model_is_counted_and_timed_beside_the_published_overheads(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

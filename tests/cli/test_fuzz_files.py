@@ -155,6 +155,7 @@ def test_any_value_of_a_suite(whole: Path, data: st.DataObject, new: Any) -> Non
     refused_or_fine(load_and_plan)
 
 
+@pytest.mark.long
 @FUZZ
 @given(data=st.data())
 def test_any_bytes_of_a_suite_and_of_a_baseline(whole: Path, data: st.DataObject) -> None:

@@ -107,6 +107,7 @@ def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path, capsys: py
     assert "expected a folder, found a file" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_testing_a_published_signal_shows_a_table_and_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("test-signal", "deebert") == 0
     shown = capsys.readouterr().out
@@ -121,6 +122,7 @@ def test_a_declared_exception_is_shown_with_its_reason(capsys: pytest.CaptureFix
     assert "a baseline that knows nothing" in shown
 
 
+@pytest.mark.long
 def test_one_setting_and_a_grid_of_settings_can_be_tested(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("test-signal", "pcee[patience=7|8]") == 0
     assert capsys.readouterr().out.count("17 passed") == 2

@@ -87,6 +87,7 @@ def test_the_cache_that_a_signal_learns_from_is_hashed_too(cache: Path, capsys: 
     assert f"other/{SHARD}: changed: expected sha256" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_cache_of_a_calibration_is_hashed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

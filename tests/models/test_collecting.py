@@ -40,6 +40,7 @@ def files(path: Path, *, manifest: bool = False) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in path.iterdir() if manifest or p.suffix == ".safetensors"}
 
 
+@pytest.mark.long
 @torch.no_grad()
 @pytest.mark.parametrize("features", ["float32", "float16", "bfloat16", "none"])
 def test_the_cache_holds_what_the_network_says_one_row_at_a_time(
@@ -133,6 +134,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
     monkeypatch.setattr(Tokens, "batch", interrupted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", [1, 5, 8])
 def test_a_stopped_collection_goes_on_and_ends_in_the_same_bytes(
     exits: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int

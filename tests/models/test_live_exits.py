@@ -11,6 +11,8 @@ from exitbench.models.inference import unreachable_threshold
 from exitbench.models.network.families import FAMILIES
 from tests.support.live_models import NOISE, REGISTRY, ROWS, Collected, collected, gaps, literal_exits, ready, texts
 
+pytestmark = pytest.mark.long
+
 SIGNALS = [
     "deebert",
     "deebert[normalize=true]",

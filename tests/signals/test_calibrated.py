@@ -100,6 +100,7 @@ def test_a_score_means_how_often_its_samples_are_right() -> None:
                 assert float(right[inside].mean()) == pytest.approx(float(chance[inside].mean()), abs=0.06)
 
 
+@pytest.mark.long
 def test_a_rule_that_is_not_there_is_not_found() -> None:
     layers, labels = nothing_decides(4000, seed=0)
     fresh, fresh_labels = nothing_decides(4000, seed=1)

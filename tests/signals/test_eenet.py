@@ -27,6 +27,7 @@ def test_shares_sum_to_one_and_cost_the_budget(cost: float) -> None:
     assert (shares > 0).all()
 
 
+@pytest.mark.long
 def test_of_all_assignments_with_that_cost_it_is_the_nearest_to_the_correctness() -> None:
     """One sample, three exits: a search over the whole line of assignments with this cost."""
     q = np.array([[0.2], [0.3], [0.9]])

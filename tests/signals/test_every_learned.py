@@ -42,6 +42,7 @@ def nothing_decides(rows: int, seed: int) -> tuple[list[Layer], torch.Tensor]:
     return layers, torch.from_numpy(labels)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", LEARNED)
 def test_a_rule_that_is_not_there_is_not_found(text: str) -> None:
     layers, labels = nothing_decides(1500, seed=0)

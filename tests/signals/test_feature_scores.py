@@ -156,6 +156,7 @@ def test_one_linear_map_cannot_say_that_either_side_is_certain() -> None:
     assert auroc(published, fresh, fresh_labels, 2) == pytest.approx(0.5, abs=0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", LABELLED)
 def test_a_rule_that_is_not_there_is_not_found(text: str) -> None:
     layers, labels = nothing_decides(3000, seed=0)
@@ -237,6 +238,7 @@ def test_means_and_moments_are_those_of_the_whole_array(monkeypatch: pytest.Monk
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["berxit", "edr", "fdbd", "she", "mahalanobis[form=margin]"])
 def test_on_a_real_cache_half_of_the_rows_teach_something_about_the_others(text: str) -> None:
     cache = Cache(FIXTURES / "caches" / "mpnet-base-sst2-dev")

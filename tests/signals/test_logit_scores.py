@@ -102,6 +102,7 @@ def test_gen_counts_the_most_probable_classes_only(layers_of) -> None:
     assert (score_layers(GEN(top=3), layers) > score_layers(GEN(top=4), layers)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mpnet-base-mnli-dev", "mpnet-base-sst2-dev"])
 def test_on_real_answers_scores_are_those_of_plain_arrays(name: str) -> None:
     cache = Cache(FIXTURES / "caches" / name)

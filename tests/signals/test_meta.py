@@ -54,6 +54,7 @@ def test_a_rule_over_two_layers_is_found_that_no_single_layer_shows() -> None:
     assert auroc(Meta().fit(layers, labels), fresh, fresh_labels, 3) > 0.7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("features", [False, True])
 def test_a_rule_that_is_not_there_is_not_found(features: bool) -> None:
     layers, labels = nothing_decides(4000, seed=0)

@@ -38,6 +38,7 @@ def test_each_layer_gets_the_temperature_that_minimises_its_likelihood(classes: 
         assert cost(np.log(temperature)) <= best.fun + 1e-12
 
 
+@pytest.mark.long
 def test_a_temperature_that_was_put_in_is_found_again() -> None:
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(40_000, 3)) * 2

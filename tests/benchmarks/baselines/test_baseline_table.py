@@ -48,6 +48,7 @@ def test_the_order_of_results_does_not_show_and_layers_are_sorted_as_numbers(tmp
     assert [key[KEY.index("layer")] for key in read_baseline(tmp_path / "a.csv")] == [None, 1, 2, 10]
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(value=st.floats(0, 100) | st.just(math.nan), layer=st.none() | st.integers(1, 48), text=st.text("a=0.1|,\"' é"))
 def test_what_is_written_agrees_when_read_again(

@@ -23,6 +23,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     return load_suite(folder / "small.toml")
 
 
+@pytest.mark.long
 def test_a_suite_without_a_baseline_is_new_and_good_once_it_is_written(suite: Suite, tmp_path: Path) -> None:
     file = tmp_path / "small.csv"
     with pytest.raises(InputError, match=r"small\.csv"):

@@ -44,6 +44,7 @@ def test_a_score_beyond_one_is_no_probability() -> None:
         calibration_errors(np.array([0.5, 1.5]), np.array([True, False]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("measure", ["ece", "brier"])
 def test_the_standard_error_is_the_spread_over_fresh_samples(measure: str) -> None:
     rng = np.random.default_rng(7)

@@ -87,6 +87,7 @@ def drawn_population(rng: np.random.Generator, samples: int) -> tuple[np.ndarray
     return certainty, right
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("measure", ["premature_rate", "delayed_rate"])
 @pytest.mark.parametrize("is_tied", [False, True], ids=["continuous", "tied"])
 def test_the_standard_error_is_the_spread_over_fresh_samples(measure: str, is_tied: bool) -> None:
@@ -101,6 +102,7 @@ def test_the_standard_error_is_the_spread_over_fresh_samples(measure: str, is_ti
     assert np.mean(errors) == pytest.approx(np.std(rates), rel=0.1)
 
 
+@pytest.mark.long
 def test_the_standard_error_of_a_paired_difference_is_the_spread_of_differences() -> None:
     rng = np.random.default_rng(12)
     gaps, errors = [], []
@@ -113,6 +115,7 @@ def test_the_standard_error_of_a_paired_difference_is_the_spread_of_differences(
     assert np.mean(errors) == pytest.approx(np.std(gaps), rel=0.12)
 
 
+@pytest.mark.long
 def test_the_standard_error_holds_with_folds() -> None:
     rng = np.random.default_rng(13)
     rates, errors = [], []

@@ -54,6 +54,7 @@ def test_fixed_and_final_layers_are_that_layer_for_everybody():
         fixed_layer(outcomes, 0)
 
 
+@pytest.mark.long
 def test_expected_random_exits_are_the_mean_of_many_drawn_ones():
     rng = np.random.default_rng(0)
     n, depth = 40, 6

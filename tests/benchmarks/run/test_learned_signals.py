@@ -148,6 +148,7 @@ def test_a_bad_learner_gets_numbers_that_fresh_rows_confirm(caches: tuple[Path, 
         assert (abs(speed - 2) <= 0.04) == (row.status == "ok"), "the status is that of the scored rows"
 
 
+@pytest.mark.long
 def test_every_number_of_a_learner_says_what_its_interval_leaves_out(caches: tuple[Path, Path]) -> None:
     results = evaluate(caches[0], [Noise(), "deebert"], protocols=["cross-fit"], losses=[], resamples=2).results
     with_reason = results["reason"].str.contains("resamples repeat the choice of the threshold, not the fit")

@@ -155,6 +155,7 @@ def test_a_new_run_takes_the_old_page_away_first_and_leaves_a_users_files(suite,
     assert all(path.read_text() == "mine" for path in users)
 
 
+@pytest.mark.long
 def test_the_record_is_written_before_the_units_go(suite, tmp_path, monkeypatch):
     units = tmp_path / "out" / ".units"
     write, seen = runner.write_json, []

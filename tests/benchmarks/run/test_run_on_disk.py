@@ -50,6 +50,7 @@ def test_results_are_flushed_before_run_json_and_run_json_before_it_has_its_name
         assert named < last
 
 
+@pytest.mark.long
 def test_while_a_finished_run_is_made_again_nothing_says_complete(
     suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

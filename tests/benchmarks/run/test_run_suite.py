@@ -235,6 +235,7 @@ def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite,
     np.testing.assert_array_equal(others, others_again)
 
 
+@pytest.mark.long
 def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
     both = replace(suite, caches=suite.caches[:1]).with_signals(("cap[alpha=0.1|1]", "cap[alpha=0.1]"))
     both = both.asking(protocols=("cross-fit",))
@@ -266,6 +267,7 @@ def test_the_papers_signals_run_on_very_few_rows_and_very_few_layers(tmp_path, r
     assert any(note.startswith("pabee with 2 layers: left out") for note in notes) == (layers == 2)
 
 
+@pytest.mark.long
 def test_held_out_runs_on_a_second_cache(suite, tmp_path):
     test = suite.caches[0]
     calibration = synthetic_cache(tmp_path / "cal", rows=50, layers=5, width=6, compact=True, model="m", task="a")

@@ -72,6 +72,7 @@ def test_the_standard_error_agrees_with_the_bootstrap():
     assert std_err == pytest.approx(np.std(drawn), rel=0.08)
 
 
+@pytest.mark.long
 def test_the_standard_error_with_folds_agrees_with_the_bootstrap():
     rng = np.random.default_rng(1)
     n = 400

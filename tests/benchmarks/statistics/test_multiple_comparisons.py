@@ -22,6 +22,7 @@ def rejected_step_down(p_values, alpha):
     return rejected
 
 
+@pytest.mark.long
 @given(arrays.arrays(float, st.integers(1, 8), elements=st.floats(0, 1)), st.sampled_from([0.01, 0.05, 0.2]))
 @settings(max_examples=150, deadline=None)
 def test_adjusted_p_values_reject_what_the_step_down_procedure_rejects(p_values, alpha):

@@ -33,6 +33,7 @@ def test_the_threshold_gives_the_speed_up_asked_for_on_the_cache(path):
     assert recommendation.exits_when == "<"
 
 
+@pytest.mark.long
 def test_expectations_are_those_of_cross_fitting(path):
     recommendation = recommend(Cache(path), load_registry().expand("cap[alpha=0.1|1]"), speed_up=2.0, resamples=50)
     rows = evaluate(path, ["cap[alpha=0.1|1]"], protocols=["cross-fit"], speed_ups=[2.0], resamples=50).results

@@ -158,6 +158,7 @@ def test_without_labels_right_is_what_the_last_exit_says(tmp_path: Path) -> None
     assert (manifest.labelled, manifest.target, manifest.rows, manifest.heads) == (False, "final", ROWS, None)
 
 
+@pytest.mark.long
 def test_a_stopped_collection_goes_on_and_ends_in_the_same_bytes(tmp_path: Path) -> None:
     network = plain_classifier()
     collected(network, tmp_path / "whole", **SHARDS)

@@ -37,6 +37,7 @@ from tests.support.trainings import (
 )
 
 
+@pytest.mark.long
 def test_training_gives_the_weights_of_a_plain_loop(encoder: Path, reviews: Path, uninterrupted: Path) -> None:
     expected = plain_loop(encoder, reviews, OPTIONS, ranks=1).exit_state()
     assert_close_weights(weights(uninterrupted), expected)
@@ -234,6 +235,7 @@ def verb(*words: str | Path) -> int:
     return ended.value.code
 
 
+@pytest.mark.long
 def test_the_verb_trains_and_says_what_it_did(
     encoder: Path, reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_heat_map_shows_each_dis_rounded(small: FinishedRun) -> None:
                 assert f"{row.value:.0f}" in shown
 
 
+@pytest.mark.long
 def test_a_legend_names_every_signal_and_bound(small: FinishedRun) -> None:
     shown = texts_of(drawn(small, "trade-off")[0])
     assert {"DeeBERT", "PABEE", "CAP", "Final layer", "Random", "Fixed layer"} <= set(shown)

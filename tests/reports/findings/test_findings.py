@@ -177,12 +177,14 @@ def test_the_papers_order_is_seen_when_it_is_there(run_dir: Path, tmp_path: Path
     assert "With base, by score, CAP is number 1 of 7 (in the paper number 1 of 7)" in page
 
 
+@pytest.mark.long
 def test_the_papers_order_is_denied_when_it_is_not_there(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", set_scores(PAPER[::-1])))
     assert "The paper's order of the signals does not appear on these networks" in opening(page)
     assert "With base, by score, CAP is number 7 of 7 (in the paper number 1 of 7)" in page
 
 
+@pytest.mark.long
 def test_cap_on_top_of_a_reversed_order_is_the_paper_in_part(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", set_scores(["CAP", *PAPER[:0:-1]])))
     assert "The paper's order of the signals appears in part on these networks" in opening(page)
@@ -224,6 +226,7 @@ def test_the_alpha_that_was_chosen_is_named_without_what_does_not_vary(run_dir: 
     assert line.endswith(f"| {reported[1].replace(',center=false', '')} |")
 
 
+@pytest.mark.long
 def test_a_protocol_that_changes_verdicts_and_leaders_is_said_to(run_dir: Path, tmp_path: Path) -> None:
     def change(results: pd.DataFrame, pairs: pd.DataFrame) -> None:
         set_difference(0.0, 1.0, "e-lang")(results, pairs)
@@ -251,6 +254,7 @@ def test_a_protocol_that_changes_verdicts_and_leaders_is_said_to(run_dir: Path, 
     assert "MNLI with tiny (in-sample: NSP; cross-fit: DeeBERT)" in page
 
 
+@pytest.mark.long
 def test_names_that_try_to_be_markup_stay_names(run_dir: Path, tmp_path: Path) -> None:
     model, task = "evil | model <script>alert(1)</script>", HOSTILE[5]
 
@@ -319,6 +323,7 @@ def differences(page: str, first: str, second: str) -> list[float]:
     return [math.nan if cell.startswith("–") else float(cell.partition(" ")[0]) for cell in cells]
 
 
+@pytest.mark.long
 def test_any_signal_can_be_the_subject(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(about(run_dir, tmp_path / "run", "e-lang", "cap"))
     assert opening(page).strip().startswith("By task score and by DIS, E-LANG is ")

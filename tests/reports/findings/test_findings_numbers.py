@@ -74,6 +74,7 @@ def test_the_change_between_protocols_is_the_mean_and_the_largest_difference(run
     assert float(cells[3]) == pytest.approx(change[change.abs().idxmax()], abs=0.0051)
 
 
+@pytest.mark.long
 def test_the_difference_that_could_be_shown_is_claimed_four_times_in_five() -> None:
     random, tests, std_err = np.random.default_rng(1), 6, 0.7
     shift = claimable(std_err, tests)

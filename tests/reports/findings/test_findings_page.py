@@ -77,6 +77,7 @@ def disagreements(run: FinishedRun, baseline: Baseline) -> Iterator[str]:
                 yield f"difference {pair}"
 
 
+@pytest.mark.long
 def test_the_page_is_what_its_rows_give(script: ModuleType) -> None:
     assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run: python scripts/write_findings.py"
 

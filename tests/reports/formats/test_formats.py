@@ -138,6 +138,7 @@ def rendered(table: Table) -> Cells:
     return cells
 
 
+@pytest.mark.long
 def test_markdown_renders_to_the_cells_of_the_table(tables: list[Table]) -> None:
     for table in tables:
         page = rendered(table)
@@ -153,6 +154,7 @@ def test_markdown_makes_no_markup_of_names() -> None:
     assert page.tags <= {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "strong"}
 
 
+@pytest.mark.long
 @given(TEXTS)
 @settings(max_examples=150, deadline=None)
 def test_any_text_survives_markdown(text: str) -> None:

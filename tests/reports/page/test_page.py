@@ -56,6 +56,7 @@ def agrees(text: str, value: float) -> bool:
     return abs(float(text) - value) <= 0.5000001 * 10.0**-places
 
 
+@pytest.mark.long
 def test_every_number_on_the_page_equals_its_row(page: Element, files: dict[str, pd.DataFrame]) -> None:
     shown = [element for element in page.walk() if "data-key" in element.attributes]
     assert len(shown) > 1000
@@ -67,6 +68,7 @@ def test_every_number_on_the_page_equals_its_row(page: Element, files: dict[str,
     assert not wrong
 
 
+@pytest.mark.long
 def test_every_interval_on_the_page_equals_its_row(page: Element, files: dict[str, pd.DataFrame]) -> None:
     checked = 0
     for cell in page.all("td"):

@@ -16,6 +16,7 @@ from tests.support.shown_numbers import check_numbers, row_of, short_name
 from tests.support.table_runs import sixty_signals, small_run, three_rows
 
 
+@pytest.mark.long
 def test_every_number_equals_its_row_in_the_files(run: FinishedRun, tables: list[Table]) -> None:
     assert check_numbers(run, tables) > 500
 
@@ -102,6 +103,7 @@ def test_backbones_stand_side_by_side_only_where_tasks_are_shared(tables: list[T
     assert not [table for table in tables if table.topic == "backbones"]
 
 
+@pytest.mark.long
 def test_a_backbone_heads_its_own_columns(run: FinishedRun) -> None:
     chosen = [(group, group.caches[0]) for group in run.groups]
     table = backbone_table(run, chosen, "cross-fit")

@@ -63,6 +63,7 @@ def test_a_broken_signal_is_caught(name: str, broken: type[ExitSignal]) -> None:
         check(broken)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", [Float32, ByPosition, WrongWayRound, ClaimsInvariance, CountsFeatureBits, Doubles])
 def test_a_signal_broken_in_one_way_fails_one_check(broken: type[ExitSignal]) -> None:
     """The checks are one property each: a fault is not reported all over the table."""

@@ -60,6 +60,7 @@ def test_samples_that_teach_no_layer_are_refused_with_the_numbers() -> None:
         Meta().leave_out(layers, labels)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", LEARNERS)
 def test_the_order_of_samples_changes_no_bit_of_what_is_learned(text: str) -> None:
     data = synthetic_layers(120, seed=5)
@@ -69,6 +70,7 @@ def test_the_order_of_samples_changes_no_bit_of_what_is_learned(text: str) -> No
     assert signal.fit([layer.take(order) for layer in data.layers], data.labels[order]).to_json() == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", LEARNERS)
 def test_learning_from_the_last_layer_needs_no_label(text: str) -> None:
     data = synthetic_layers(120, seed=5)

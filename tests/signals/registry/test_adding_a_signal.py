@@ -48,6 +48,7 @@ def test_the_guide_has_a_memoryless_a_patient_and_a_fitted_example(workplace: Pa
     assert registry.make("usual-lead").needs_fit
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".py") and "test_" not in name])
 def test_each_signal_of_the_guide_conforms(workplace: Path, name: str) -> None:
     (signal,) = signals_in(workplace / name)

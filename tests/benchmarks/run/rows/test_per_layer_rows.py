@@ -64,6 +64,7 @@ def fitted_elsewhere(schedule, train, test, speed_up):
     return literal_exits(test, thresholds_of_exits(curve.scores, exits))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", ["quota", "greedy"])
 @pytest.mark.parametrize("seed", range(4))
 def test_each_fold_exits_at_thresholds_fitted_on_the_others(tmp_path, schedule, seed):
@@ -126,6 +127,7 @@ def test_a_grid_keeps_its_chosen_parameters_and_changes_only_thresholds(tmp_path
     assert row.value == pytest.approx(100 * right.mean())
 
 
+@pytest.mark.long
 def test_the_difference_to_the_shared_threshold_is_tested_pair_by_pair(tmp_path):
     labels, predictions, scores = random_arrays(8, 400, 5, 1)
     scored = scored_cache(tmp_path / "scored", labels, predictions, scores, [configuration()])
@@ -141,6 +143,7 @@ def test_the_difference_to_the_shared_threshold_is_tested_pair_by_pair(tmp_path)
         assert (pair["p_value"] < 0.05) == (not pair["low"] < 0 < pair["high"])
 
 
+@pytest.mark.long
 def test_measurements_on_disk_keep_their_pairs_and_the_comparison_adjusts_them(tmp_path):
     labels, predictions, scores = random_arrays(8, 400, 5, 1)
     scored = scored_cache(tmp_path / "scored", labels, predictions, scores, [configuration()])
