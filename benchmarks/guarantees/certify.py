@@ -18,7 +18,7 @@ from exitbench.benchmarks.guarantees.procedures import (
     conformal_consistency,
     fixed_sequence,
     risk_control,
-    rows_needed,
+    smallest_passing,
 )
 from exitbench.benchmarks.guarantees.split import betting_order
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
@@ -139,7 +139,7 @@ def needed_by(test: LossTest, losses: NDArray[np.float64]) -> int | None:
     """How many units would pass the test if they lost as these do."""
     if losses.mean() >= test.limit:
         return None
-    return rows_needed(lambda count: test.passes(np.resize(losses, count)))
+    return smallest_passing(lambda count: test.passes(np.resize(losses, count)))
 
 
 def controlled(path: Sequence[Candidate], losses: NDArray[np.float64], promise: Promise) -> Certificate:

@@ -115,7 +115,7 @@ def conformal_consistency(
     return float(falling[kept]) if kept < len(falling) else -math.inf
 
 
-def rows_needed(passes: Callable[[int], bool]) -> int | None:
+def smallest_passing(passes: Callable[[int], bool]) -> int | None:
     """The smallest number of rows that ``passes``, if more rows pass more easily; ``None`` where no number does."""
     high = 1
     while not passes(high):

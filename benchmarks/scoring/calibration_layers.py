@@ -74,7 +74,11 @@ class CalibrationLayers(Sequence[Layer]):
             read=lambda name: self._taken(lambda rows: stored_tensor(cache, index, rows, name)),
             head=lambda: cache.head(index),
         )
-        layer = StoredLayer.of(plain, StoredFeatures(cache, index, self.rows)) if "features" in self.inputs else plain
+        layer = (
+            LayerOfStoredFeatures.of(plain, StoredFeatures(cache, index, self.rows))
+            if "features" in self.inputs
+            else plain
+        )
         if layer.head is not None and index not in self._heads:
             self._heads[index] = TensorVersions(head_tensors(layer.head))
         return layer
@@ -127,11 +131,11 @@ class StoredFeatures:
         return values
 
 
-class StoredLayer(Layer):
+class LayerOfStoredFeatures(Layer):
     """A layer whose features stay in the cache until they are asked for."""
 
     @classmethod
-    def of(cls, layer: Layer, features: StoredFeatures) -> StoredLayer:
+    def of(cls, layer: Layer, features: StoredFeatures) -> LayerOfStoredFeatures:
         """A layer with the features of its samples."""
         kept = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer) if field.init}
         return cls(**{**kept, "features": features})

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from exitbench.benchmarks.scoring import calibration_layers
-from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, StoredFeatures, StoredLayer
+from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, LayerOfStoredFeatures, StoredFeatures
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.head_algebra import head_algebra
 from exitbench.signals import Layer, calibrated, load_registry, score_layers
@@ -113,7 +113,7 @@ def test_a_fit_never_asks_for_all_features_at_once(text: str, cache: Cache, monk
 
 def test_the_stored_features_of_some_rows_are_those_of_the_cache(cache: Cache) -> None:
     stored = CalibrationLayers(cache, ORDER, frozenset({"features"}))[1]
-    assert isinstance(stored, StoredLayer) and stored.feature_rows is not None
+    assert isinstance(stored, LayerOfStoredFeatures) and stored.feature_rows is not None
     expected = cache.features(2)[torch.from_numpy(ORDER)]
     assert tuple(stored.feature_rows.shape) == (90, 12) and len(stored.feature_rows) == 90
     assert torch.equal(stored.feature_rows[7:50], expected[7:50])

@@ -14,15 +14,15 @@ def recommendation_lines(recommendation: Recommendation) -> list[str]:
     from exitbench.benchmarks.thresholds.recommendation import ESTIMATE_ONLY
 
     measure = {"accuracy": "accuracy", "f1": "F1"}[recommendation.measure]
-    score, final = with_interval(recommendation.score), recommendation.final_score
+    score, final = interval_text(recommendation.score), recommendation.final_score
     guarantee = recommendation.guarantee
     lines = [
         f"{recommendation.text} on {recommendation.cache} ({recommendation.samples} samples)",
         threshold_line(recommendation.exits_when, recommendation.threshold),
         *([] if guarantee is None else guarantee_lines(guarantee)),
-        f"speed-up {with_interval(recommendation.speed_up)}x",
+        f"speed-up {interval_text(recommendation.speed_up)}x",
         f"{measure} {score}, {final:.2f} at the last layer",
-        f"loss {with_interval(recommendation.loss)} points",
+        f"loss {interval_text(recommendation.loss)} points",
     ]
     if guarantee is None:
         lines.append(f"{ESTIMATE_ONLY}: expectations by {recommendation.protocol}, 95 % bootstrap intervals")
@@ -61,6 +61,6 @@ def end_of(guarantee: Guarantee) -> str:
     return "last of them" if guarantee.passed else "first"
 
 
-def with_interval(estimate: Estimate) -> str:
+def interval_text(estimate: Estimate) -> str:
     """A value with its interval."""
     return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

@@ -33,7 +33,7 @@ def _attention_operations(query: Any, key: Any, value: Any, *others: Any, **name
 
 
 @dataclass(frozen=True)
-class Plan:
+class NetworkPlan:
     """What the first batch tells of every other: widths, outputs, and the operations of each exit per row."""
 
     widths: tuple[int, ...] | None
@@ -125,7 +125,7 @@ def collect_network(
 
 
 @torch.no_grad()
-def first_batch(network: Network, rows: range, classes: int) -> Plan:
+def first_batch(network: Network, rows: range, classes: int) -> NetworkPlan:
     """Run the first rows, check what comes, and count the operations up to every exit."""
     if not rows:
         raise InputError("expected at least one row, found none")
@@ -151,7 +151,7 @@ def first_batch(network: Network, rows: range, classes: int) -> Plan:
     )
     counted = network.costs is None and rising
     own_costs = None if network.costs is None else tuple(map(float, network.costs))
-    return Plan(
+    return NetworkPlan(
         widths=widths or None,
         outputs=outputs,
         heads=head_pairs(network, answers),
@@ -174,7 +174,7 @@ def _exits(network: Network, rows: range) -> Iterable[Any]:
     return given
 
 
-def _same_form(answers: Sequence[ExitAnswers], plan: Plan) -> None:
+def _same_form(answers: Sequence[ExitAnswers], plan: NetworkPlan) -> None:
     """An InputError where a batch has other exits, widths or outputs than the first."""
     if len(answers) != plan.exits:
         raise InputError(f"expected {plan.exits} exits, as in the first batch, found {len(answers)}")

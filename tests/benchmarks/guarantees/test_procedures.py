@@ -10,7 +10,7 @@ from exitbench.benchmarks.guarantees.procedures import (
     conformal_consistency,
     fixed_sequence,
     risk_control,
-    rows_needed,
+    smallest_passing,
 )
 
 
@@ -109,8 +109,8 @@ def test_conformal_consistency_counts_a_group_once():
 
 @pytest.mark.parametrize("least", [1, 2, 3, 230, 1024, 1025])
 def test_the_fewest_rows_are_found(least):
-    assert rows_needed(lambda count: count >= least) == least
+    assert smallest_passing(lambda count: count >= least) == least
 
 
 def test_where_no_number_of_rows_passes_there_is_none():
-    assert rows_needed(lambda count: False) is None
+    assert smallest_passing(lambda count: False) is None
