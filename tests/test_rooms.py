@@ -1,5 +1,6 @@
 """The tree stays as the rooms have it: folders small enough to be read at a glance, one file per signal."""
 
+import ast
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,25 @@ def test_a_file_of_the_folder_of_signals_is_one_signal(name: str) -> None:
 @pytest.mark.parametrize("name", modules(ROOT / "exitbench/cli/verbs"))
 def test_a_file_of_the_folder_of_verbs_is_one_verb(name: str) -> None:
     assert callable(importlib.import_module(f"exitbench.cli.verbs.{name}").command)
+
+
+def public_names(root: Path) -> dict[str, list[str]]:
+    """Public classes and functions of the rooms' modules, with the files that define them."""
+    names: dict[str, list[str]] = {}
+    for folder in folders(root):
+        if folder.relative_to(root).parts[:2] == ("benchmarks", "speed") or folder.name == "templates":
+            continue
+        for file in sorted(folder.glob("*.py")):
+            for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                    names.setdefault(node.name, []).append(file.relative_to(root).as_posix())
+    return names
+
+
+def test_a_name_means_one_thing_in_all_rooms() -> None:
+    """A second thing of the same name sends a reader to the wrong file: give it a name of its own."""
+    shared = {name: files for name, files in public_names(ROOT).items() if len(files) > 1}
+    assert shared == {"command": shared["command"]}, "only verbs share a name: each file's command"
 
 
 def test_helpers_of_tests_are_imported_by_their_full_name() -> None:
