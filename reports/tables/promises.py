@@ -28,11 +28,10 @@ def promise_tables(run: FinishedRun) -> list[Table]:
 
 def promise_table(run: FinishedRun, group: Group) -> Table:
     """The certified speed-up of every signal for each harm and cache."""
-    protocol = run.suite["protocols"][0]
 
     def cells(signal: str, parameters: str) -> list[Cell]:
         return [
-            ratio(run.row(cache, protocol, signal, parameters, CERTIFIED_SPEED_UP, within_harm(harm)))
+            ratio(run.row(cache, cache.protocols[0], signal, parameters, CERTIFIED_SPEED_UP, within_harm(harm)))
             for harm in PROMISED_HARMS
             for cache in group.caches
         ]
