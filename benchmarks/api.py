@@ -133,6 +133,9 @@ def evaluate(
             if held is not None:
                 check_inputs(held, signal)
     scored = score_signals(source, plan.configurations, questions, calibration=chosen_on)
+    for configuration in scored.configurations:
+        if configuration.cannot_run:  # here the samples could not teach it
+            raise InputError(configuration.problem)
     measured = [measure_signal(scored, groups, questions, tuple(SCHEMAS)) for groups in plan.groups.values()]
     compared = compare_signals(scored, measured, questions, tuple(SCHEMAS))
     tables = {name: pa.concat_tables([signal.figure_data[name] for signal in measured]) for name in FIGURE_TABLES}

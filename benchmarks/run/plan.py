@@ -13,6 +13,7 @@ from exitbench.benchmarks.run.units import CompareUnit, MeasureUnit, ScoreUnit, 
 from exitbench.benchmarks.scoring.configuration import grid_text
 from exitbench.benchmarks.suites.questions import check_thresholds_exist
 from exitbench.benchmarks.suites.suite import Suite, entries_named
+from exitbench.cache import Cache, Target
 from exitbench.errors import InputError, did_you_mean
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.registry.registry import Registry
@@ -148,13 +149,14 @@ def cache_units(
     return units
 
 
-def refuse_signals_that_run_nowhere(texts: Sequence[str], caches: Sequence[Path], registry: Registry) -> None:
-    """Raise InputError for a named signal that can run on none of the named caches.
+def refuse_signals_that_run_nowhere(
+    texts: Sequence[str], caches: Sequence[Path], registry: Registry, target: Target | None = None
+) -> None:
+    """Raise InputError for a named signal that can run on none of the named caches, or learn nothing from any.
 
     A damaged cache refuses nothing here: the run names it, and goes on with the others.
     """
     from exitbench.benchmarks.scoring.calibration_layers import cannot_run
-    from exitbench.cache import Cache
 
     opened = []
     for path in caches:
@@ -164,10 +166,30 @@ def refuse_signals_that_run_nowhere(texts: Sequence[str], caches: Sequence[Path]
             return
     for text in texts:
         signals = registry.expand(text)
-        reasons = [cannot_run(cache, signal) for signal in signals for cache in opened]
+        reasons = [
+            cannot_run(cache, signal) or cannot_learn(cache, signal, target) for signal in signals for cache in opened
+        ]
         if reasons and all(reasons):
             others = "" if len(opened) == 1 else f", and on none of the other {len(opened) - 1} caches"
             raise InputError(f"{reasons[0]}{others}")
+
+
+def cannot_learn(cache: Cache, signal: ExitSignal, target: Target | None) -> str:
+    """Why all samples of a cache cannot teach a signal anything; empty where they can, or it learns nothing."""
+    import numpy as np
+
+    from exitbench.benchmarks.scoring.score_cache import without_untaught_layers
+    from exitbench.signals.contract.learned_signal import UntaughtError
+
+    if not signal.needs_fit:
+        return ""
+    try:
+        without_untaught_layers(signal, cache, np.arange(cache.rows), target=target)
+    except UntaughtError as error:
+        return f"cache {cache.name}: {error}"
+    except InputError:  # the run itself says what is wrong
+        return ""
+    return ""
 
 
 def check_rows(cache: str, rows: int, layers: int) -> None:

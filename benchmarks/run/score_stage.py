@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.guarantees.split import certifying_part
 from exitbench.benchmarks.protocols.splits import Part, parts_of
-from exitbench.benchmarks.run.fitted_scores import FitSize, FittedScores
 from exitbench.benchmarks.scoring.calibration_layers import cannot_run, check_inputs, lacking
 from exitbench.benchmarks.scoring.configuration import Configuration, configuration_of
+from exitbench.benchmarks.scoring.fitted_scores import FitSize, FittedScores
 from exitbench.benchmarks.scoring.score_cache import score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
 from exitbench.benchmarks.statistics.hashed_randomness import folds
@@ -20,6 +20,7 @@ from exitbench.benchmarks.suites.questions import Questions
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError, one_line
 from exitbench.progress import ProgressBar
+from exitbench.signals.contract.learned_signal import UntaughtError
 from exitbench.signals.contract.signal import ExitSignal
 
 INNER_FOLDS = 5
@@ -202,6 +203,12 @@ class _Scoring:
                     for part in parts[protocol]:
                         self._score_part(number, ready, part, questions.seed)
                         bar.advance(note=f"{protocol} on {self.caches[part.train_role].name}")
+        except UntaughtError as error:
+            reason = f"cache {self.caches['test'].name}: {one_line(error)}"
+            configuration = self.configurations[number]
+            self.configurations[number] = dataclasses.replace(
+                configuration, problem=reason, left_out=True, cannot_run=True
+            )
         except InputError as error:  # the other signals go on
             self._fail(number, error)
 
@@ -259,7 +266,7 @@ class _Scoring:
         numbers = np.unique(inner[part.train])
         if len(numbers) < 2:
             count = int(part.train.sum())
-            raise InputError(f"signal {signal.text} learns, and {count} samples are too few for its inner folds")
+            raise UntaughtError(f"signal {signal.text} learns, and {count} samples are too few for its inner folds")
         fits = []
         for fold in numbers:
             seen = part.train & (inner != fold)

@@ -45,6 +45,9 @@ def evaluate_grid(cache: Cache, signals: Sequence[ExitSignal], questions: Questi
         check_inputs(cache, signal)
     scored = score_signals(cache, signals, questions)
     (entry,) = suite_entries(scored, [range(len(signals))])
+    untaught = [configuration.problem for configuration in scored.configurations if configuration.cannot_run]
+    if not entry.usable and untaught:
+        raise InputError(untaught[0])
     if not entry.usable:
         raise InputError(f"signal {signals[0].text} has no exit in a network of {cache.layers} layers")
     evaluation = evaluate_configurations(scored, entry.usable, questions)

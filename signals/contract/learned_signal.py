@@ -25,6 +25,10 @@ FEWEST = 10
 """The fewest samples of each kind (right, wrong) that a layer's fit needs among all calibration samples."""
 
 
+class UntaughtError(InputError):
+    """The samples cannot teach a signal at any layer: there is nothing wrong, and nothing to score."""
+
+
 class ById(Sequence[Layer]):
     """Layers with their samples in the order of their ids, so that no sum can depend on the order they came in."""
 
@@ -95,7 +99,7 @@ class LearnedSignal(ExitSignal):
         if len(untaught) == len(counts):
             most = max(min(positive, rows - positive) for positive, rows in counts)
             first, second = self.told_apart()
-            raise InputError(
+            raise UntaughtError(
                 f"signal {self.text} needs {FEWEST} samples that are {first} and {FEWEST} that are {second} at some "
                 f"layer to learn from; the best layer has {most} of the rarer kind among {counts[0][1]}"
             )

@@ -100,7 +100,8 @@ def command(
         workers.start()
         registry = load(signals_dir)  # also for its warnings; every process loads its own signals
         if signals:
-            refuse_signals_that_run_nowhere(signals, [path for suite in suites for path in suite.caches], registry)
+            caches = [path for suite in suites for path in suite.caches]
+            refuse_signals_that_run_nowhere(signals, caches, registry, target_name(target))
         for suite in suites:
             folder = out or Path("out") / suite.name
             complete = run_and_report(suite, folder, workers, signals_dir or [], force=force) and complete

@@ -17,8 +17,8 @@ import torch
 
 from exitbench import CacheWriter, Direction, ExitSignal, Input, Layer, Reference, Tensor, evaluate, learned, replay
 from exitbench.benchmarks.protocols.splits import parts_of
-from exitbench.benchmarks.run import fitted_scores
 from exitbench.benchmarks.run.score_stage import score_signals
+from exitbench.benchmarks.scoring import fitted_scores
 from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.thresholds.recommend import recommend

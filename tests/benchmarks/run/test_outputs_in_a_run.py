@@ -105,6 +105,27 @@ def test_a_named_signal_that_can_run_on_none_of_the_named_caches_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_what_a_cache_cannot_teach_is_left_out_with_its_reason_and_refused_where_it_was_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = synthetic_cache(tmp_path / "few-dev", rows=24, layers=4, width=6, compact=True)
+    many = synthetic_cache(tmp_path / "many-dev", rows=90, layers=4, width=6, compact=True, model="other")
+    words = ["--signals", "meta", "--signals", "deebert", "--out", tmp_path / "out", *QUICK[2:]]
+    assert exit_code("run", few, *words) == 2
+    assert (
+        "error: cache few-dev: signal meta needs 10 samples that are right and 10 that are" in capsys.readouterr().err
+    )
+    assert exit_code("run", few, many, *words) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert line.startswith("note: left out: cache few-dev: signal meta needs 10 samples")
+    assert RunFiles(tmp_path / "out").record["complete"]
+    with pytest.raises(InputError, match="cache few-dev: signal meta needs 10 samples"):
+        evaluate(few, ["meta"], resamples=10)
+    words = ["threshold", few, "--signal", "meta", "--speed-up", "2", "--resamples", "10"]
+    assert exit_code(*words) == 2
+    assert "cache few-dev: signal meta needs 10 samples" in capsys.readouterr().err
+
+
 def test_the_scores_are_the_output_itself(caches: tuple[Path, Path], tmp_path: Path) -> None:
     from exitbench.signals import signals_in
 
