@@ -3,9 +3,10 @@
     nice python scripts/mutation.py --mutants 500 --seed 14 --record ../mutants.jsonl
 
 A seeded sample of small changes (:mod:`mutants`) is made one at a time in a copy of the tree, never in the checkout.
-First all tests run once in the unchanged copy, under coverage: they must pass, and which lines each of them executes is
-kept beside the record. Then each change is held against the test file that mirrors its module, and after that against
-other tests that execute a changed line, the nearest and quickest ones. A change that no test notices is a *survivor*.
+First all tests run once in the unchanged copy, under coverage: they should pass, those that do not are named and never
+asked, and which lines each of them executes is kept beside the record. Then each change is held against the test file
+that mirrors its module, and after that against other tests that execute a changed line, the nearest and quickest ones.
+``--by-name`` does without coverage (:mod:`mutation_names`). A change that no test notices is a *survivor*.
 The record has a line per mutant, and a run that was stopped goes on after its last line; ``--again`` repeats the
 survivors only, and asks all of these tests, and those near the module that start programs.
 """
@@ -39,16 +40,21 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from mutants import Mutant, mutants_of  # noqa: E402
+from mutation_names import ByName  # noqa: E402
 
 ROOMS = ("signals", "benchmarks", "exitbench/cache")
 LEFT_OUT = ("benchmarks/speed/", "signals/registry/templates/")
-COPIED = ("benchmarks", "docs", "exitbench", "fixtures", "reports", "signals", "tests", "pyproject.toml", "README.md")
+COPIED = ("benchmarks", "docs", "exitbench", "fixtures", "reports", "scripts", "signals", "tests")
+COPIED_FILES = ("pyproject.toml", "README.md", "constraints.txt", "requirements-lock.txt", "tox.ini")
 LOOKED_AT = ("tests/cache", "tests/signals", "tests/benchmarks", "tests/*.py", "exitbench")
 TIER = "not process and not browser and not e2e and not slow"
 LATER_TIER = "process and not browser and not e2e and not slow"
 SETTINGS = "[run]\nbranch = false\nsource =\n    exitbench\n    signals\n    benchmarks\n"
 SECONDS, FACTOR, LATER_SECONDS = 20, 3, 240
 """Processor time of a mutant's tests: so much, and this many times what they took under coverage. Longer is noticed."""
+
+FAILING = 5
+"""So many tests may fail in the unchanged tree, on a busy machine; they are named and never asked."""
 
 LONG, OTHERS = 3.0, 8.0
 """Tests of other modules that take more seconds each, or more seconds all together, are not asked at first."""
@@ -102,7 +108,8 @@ def pytest_here(
     import pytest
 
     noted = Noted(wanted)
-    always = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "--timeout=120"]
+    always = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
+    always.append(f"--timeout={240 if seconds else 900}")  # nothing is wrong with the unchanged tree but a busy machine
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         code = int(pytest.main([*always, *words], plugins=[noted]))
     import exitbench
@@ -167,8 +174,11 @@ def look_up(tree: Path, kept: Path) -> Lookup:
         tests = [path.relative_to(tree).as_posix() for place in LOOKED_AT for path in sorted(tree.glob(place))]
         words = ["-m", TIER, "--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", *tests]
         code, failed, seconds = forked(tree, words)
-        if code:
+        if code not in (0, 1) or len(failed) > FAILING:
             raise SystemExit(f"expected tests that pass in the unchanged tree, found {code}: {', '.join(failed)}")
+        for test in set(failed):
+            print(f"not asked, because it fails without a change: {test}")  # noqa: T201 - for whoever reads the record
+            del seconds[test]
         (kept / "tree").write_text(str(tree))
         seconds_file.write_text(json.dumps(seconds))
     data = CoverageData(str(stored))
@@ -192,8 +202,25 @@ def mirrored(tree: Path, file: str) -> tuple[list[str], set[str]]:
     return [name.as_posix() for name in own if (tree / name).is_file()], names
 
 
-def judged(tree: Path, mutant: Mutant, lookup: Lookup, *, thorough: bool) -> tuple[str, str]:
+def cpu_seconds(tree: Path, file: str, limit: float) -> float:
+    """Processor seconds of a test file in the unchanged tree; infinite if it fails or takes longer than ``limit``."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code, _, _ = forked(tree, ["-m", TIER, file], None, int(limit))
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime if code in (0, 5) else math.inf
+
+
+def judged_by_name(tree: Path, groups: list[list[str]], names: ByName) -> tuple[str, str]:
     """``survived``, ``killed`` or ``timeout``, and the test that noticed; the change is made already."""
+    for files in groups:
+        code, failed, _ = forked(tree, ["-x", "-m", TIER, *files], None, names.limit(files))
+        if code not in (0, 5):  # 5: no test was collected
+            return ("timeout" if code in (-24, -9) else "killed"), failed[0] if failed else f"ended with {code}"
+    return "survived", ""
+
+
+def judged(tree: Path, mutant: Mutant, lookup: Lookup, *, thorough: bool) -> tuple[str, str]:
+    """The same, for tests that are chosen by what they execute."""
     own, near = mirrored(tree, mutant.file)
     most = math.inf if thorough else OTHERS
     for tests in test_groups(own, near, lookup, lookup.executing(mutant), most):
@@ -228,14 +255,18 @@ def test_groups(
     return [tests for tests in (mirror, others) if tests]
 
 
-def judge(tree: Path, mutant: Mutant, lookup: Lookup, *, thorough: bool) -> dict[str, Any]:
+def judge(tree: Path, mutant: Mutant, lookup: Lookup | ByName, *, thorough: bool) -> dict[str, Any]:
     """Make the change in the copy, run the tests, take the change back."""
     path, began = tree / mutant.file, time.monotonic()
+    groups = lookup.groups(mutant, mirrored(tree, mutant.file)[0]) if isinstance(lookup, ByName) else []
     source, stamp = path.read_bytes(), path.stat()
     try:
         path.write_bytes(mutant.applied(source))
         os.utime(path, (1, 1))  # compiled files are told apart by their source's time and size
-        outcome, test = judged(tree, mutant, lookup, thorough=thorough)
+        if isinstance(lookup, ByName):
+            outcome, test = judged_by_name(tree, groups, lookup)
+        else:
+            outcome, test = judged(tree, mutant, lookup, thorough=thorough)
     finally:
         path.write_bytes(source)
         os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -246,7 +277,7 @@ def judge(tree: Path, mutant: Mutant, lookup: Lookup, *, thorough: bool) -> dict
 def copy_tree(target: Path) -> Path:
     """What the tests need, without anything that was generated."""
     target.mkdir()
-    for name in COPIED:
+    for name in (*COPIED, *COPIED_FILES):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, target / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -280,6 +311,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=240, help="No mutant is begun after this time.")
     parser.add_argument("--again", action="store_true", help="Only those that survived, against today's tests.")
+    parser.add_argument("--by-name", action="store_true", help="Choose tests by names, without a run under coverage.")
     parser.add_argument("--record", type=Path, required=True, help="A file outside the tree, a JSON line per mutant.")
     arguments = parser.parse_args()
     if arguments.record.resolve().is_relative_to(ROOT):
@@ -303,7 +335,8 @@ def main() -> None:
         trees: SimpleQueue[Path] = SimpleQueue()
         for job in range(arguments.jobs):
             trees.put(first := copy_tree(Path(folder) / f"tree{job}"))
-        lookup = look_up(first, arguments.record.with_suffix(f".{digest(first)}"))
+        kept = arguments.record.with_suffix(f".{digest(first)}")
+        lookup = ByName(first, kept, cpu_seconds) if arguments.by_name else look_up(first, kept)
 
         def record(mutant: Mutant) -> None:
             if time.monotonic() > end:
