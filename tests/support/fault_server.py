@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import math
 import os
 import resource
 import signal
@@ -37,6 +38,12 @@ MODULES = (
     "exitbench.reports.figures.render",
     "exitbench.reports.write_views",
 )
+PROCESS_CLOCK = 2
+"""Of Linux's numbers for the clocks of another process: the time that all its threads have used."""
+
+WAITING = 5.0
+"""Seconds after which a process that uses no processor time is taken to wait for others."""
+
 TEMPORARY = "temporary"
 """Where a process puts its temporary files, inside its own folder."""
 
@@ -67,6 +74,30 @@ class Started:
             os.kill(self.pid, number)
         except ProcessLookupError:
             return
+
+    def is_running(self) -> bool:
+        """Whether the process is there and has not ended."""
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+    def used(self) -> float:
+        """Seconds of processor time, which a busy machine does not stretch; infinite once the process is gone."""
+        try:
+            return time.clock_gettime((~self.pid << 3) | PROCESS_CLOCK)
+        except OSError:
+            return math.inf
+
+    def reach(self, seconds: float) -> None:
+        """Return once the process has used so many seconds of processor time, or has ended, or only waits."""
+        last, since = -1.0, time.monotonic()
+        while (used := self.used()) < seconds:
+            if used > last:
+                last, since = used, time.monotonic()
+            elif not self.is_running() or time.monotonic() - since > WAITING:
+                return
+            time.sleep(0.002)
 
     def left_behind(self, seconds: float = 10) -> list[str]:
         """The command lines of processes of this session that are still there after so many seconds."""

@@ -57,7 +57,7 @@ class Verb:
     """``words`` make ``made`` out of the materials that ``needs`` names.
 
     ``unfinished`` are files or folders that a stopped process may leave, because the next one goes on with them;
-    ``again`` is what the next one needs in addition.
+    ``again`` is what the next one needs in addition; ``workers`` says that other processes do most of the work.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Verb:
     complete: Callable[[Path], bool] = Path.exists
     unfinished: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+    workers: bool = False
 
 
 RUN = ("run", "cache", "--signals", "deebert", "--protocol", "in-sample", "--resamples", "5", "--out", "made")
@@ -76,7 +77,15 @@ INFER = ("infer", "texts.txt", "--model", "model", "--signal", "deebert")
 
 VERBS = (
     Verb("run", (*RUN, "--jobs", "1"), "made", complete=is_run, unfinished=("made/.units",)),
-    Verb("run --jobs 2", (*RUN, "--jobs", "2"), "made", complete=is_run, unfinished=("made/.units",)),
+    Verb(
+        "run --jobs 2",
+        (*RUN, "--jobs", "2"),
+        "made",
+        complete=is_run,
+        unfinished=("made/.units",),
+        again=("--jobs", "1"),
+        workers=True,
+    ),
     Verb("run --force", (*RUN, "--jobs", "1", "--force"), "made", ("cache", "made"), is_run, ("made/.units",)),
     Verb("report", ("report", "made", "--jobs", "1"), "made", ("cache", "made"), is_run),
     Verb("check --update", ("check", "small.toml", "--update", "--jobs", "1"), "small.csv", ("cache", "small.toml")),
