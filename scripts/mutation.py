@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import compileall
 import contextlib
+import gc
 import hashlib
 import io
 import json
@@ -25,6 +26,7 @@ import os
 import random
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -108,7 +110,7 @@ def pytest_here(
     import pytest
 
     noted = Noted(wanted)
-    always = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
+    always = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:anyio", "--hypothesis-seed=0"]
     always.append(f"--timeout={240 if seconds else 900}")  # nothing is wrong with the unchanged tree but a busy machine
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         code = int(pytest.main([*always, *words], plugins=[noted]))
@@ -202,25 +204,23 @@ def mirrored(tree: Path, file: str) -> tuple[list[str], set[str]]:
     return [name.as_posix() for name in own if (tree / name).is_file()], names
 
 
-def cpu_seconds(tree: Path, file: str, limit: float) -> float:
-    """Processor seconds of a test file in the unchanged tree; infinite if it fails or takes longer than ``limit``."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    code, _, _ = forked(tree, ["-m", TIER, file], None, int(limit))
-    now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime if code in (0, 5) else math.inf
+def judged_by_name(tree: Path, groups: Sequence[tuple[list[str], int]]) -> tuple[str, str]:
+    """``survived``, ``killed`` or ``timeout``, and the test that noticed; the change is made already.
 
-
-def judged_by_name(tree: Path, groups: list[list[str]], names: ByName) -> tuple[str, str]:
-    """``survived``, ``killed`` or ``timeout``, and the test that noticed; the change is made already."""
-    for files in groups:
-        code, failed, _ = forked(tree, ["-x", "-m", TIER, *files], None, names.limit(files))
-        if code not in (0, 5):  # 5: no test was collected
-            return ("timeout" if code in (-24, -9) else "killed"), failed[0] if failed else f"ended with {code}"
-    return "survived", ""
+    Which tests take long without a change is not known here: running out of time is no more than a survivor.
+    """
+    late = ""
+    for files, seconds in groups:
+        code, failed, _ = forked(tree, ["-x", "-m", TIER, *files], None, seconds)
+        if code in (-24, -9):
+            late = f"more than {seconds} s: {' '.join(files)}"
+        elif code not in (0, 5):  # 5: no test was collected
+            return "killed", failed[0] if failed else f"ended with {code}"
+    return "survived", late
 
 
 def judged(tree: Path, mutant: Mutant, lookup: Lookup, *, thorough: bool) -> tuple[str, str]:
-    """The same, for tests that are chosen by what they execute."""
+    """The same for tests that are chosen by what they execute, whose times are known: too long is noticed."""
     own, near = mirrored(tree, mutant.file)
     most = math.inf if thorough else OTHERS
     for tests in test_groups(own, near, lookup, lookup.executing(mutant), most):
@@ -264,7 +264,7 @@ def judge(tree: Path, mutant: Mutant, lookup: Lookup | ByName, *, thorough: bool
         path.write_bytes(mutant.applied(source))
         os.utime(path, (1, 1))  # compiled files are told apart by their source's time and size
         if isinstance(lookup, ByName):
-            outcome, test = judged_by_name(tree, groups, lookup)
+            outcome, test = judged_by_name(tree, groups)
         else:
             outcome, test = judged(tree, mutant, lookup, thorough=thorough)
     finally:
@@ -284,6 +284,12 @@ def copy_tree(target: Path) -> Path:
         else:
             shutil.copy2(source, target / name)
     compileall.compile_dir(target, quiet=2)
+    collect = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--collect-only", "-m", TIER]
+    folders = [str(path.relative_to(target)) for place in LOOKED_AT[:-1] for path in target.glob(place)]
+    # pytest compiles test files in its own way, and keeps that only if it is allowed to
+    environment = os.environ | {"PYTHONPATH": str(target), "PYTHONDONTWRITEBYTECODE": ""}
+    words = [sys.executable, "-m", "pytest", *collect, *folders]
+    subprocess.run(words, cwd=target, env=environment, check=True, stdout=subprocess.DEVNULL)
     return target
 
 
@@ -322,21 +328,26 @@ def main() -> None:
         mutants = [mutant for mutant in mutants if records.get(mutant.key, {}).get("outcome") == "survived"]
     else:
         mutants = [mutant for mutant in mutants if mutant.key not in records]
-    import hypothesis  # noqa: F401 - every forked process has them already
+    import _hypothesis_pytestplugin  # noqa: F401 - every forked process has them already
+    import hypothesis  # noqa: F401 - "
     import matplotlib.pyplot  # noqa: F401 - "
     import pandas  # noqa: F401 - "
     import pyarrow.parquet  # type: ignore[import-untyped] # noqa: F401 - "
     import pytest  # noqa: F401 - "
+    import pytest_benchmark.plugin  # noqa: F401 - "
+    import pytest_cov.plugin  # noqa: F401 - "
+    import pytest_timeout  # noqa: F401 - "
     import scipy.stats  # noqa: F401 - "
     import torch  # noqa: F401 - "
 
+    gc.freeze()  # else the collector of every forked process copies all pages
     end = time.monotonic() + 60 * arguments.minutes
     with tempfile.TemporaryDirectory() as folder, arguments.record.open("a", buffering=1) as stream:
         trees: SimpleQueue[Path] = SimpleQueue()
         for job in range(arguments.jobs):
             trees.put(first := copy_tree(Path(folder) / f"tree{job}"))
         kept = arguments.record.with_suffix(f".{digest(first)}")
-        lookup = ByName(first, kept, cpu_seconds) if arguments.by_name else look_up(first, kept)
+        lookup = ByName(first) if arguments.by_name else look_up(first, kept)
 
         def record(mutant: Mutant) -> None:
             if time.monotonic() > end:

@@ -35,6 +35,13 @@ def test_every_accessor_gives_what_the_safetensors_library_reads(cache: Path) ->
     assert np.array_equal(opened.predictions(), whole(cache, "logits").argmax(dim=2).numpy())
 
 
+def test_heads_of_a_model_whose_width_is_not_stated_have_the_width_of_their_weights(cache: Path) -> None:
+    manifest = json.loads((cache / MANIFEST).read_text())
+    manifest["model"]["width"] = None
+    (cache / MANIFEST).write_text(json.dumps(manifest))
+    assert Cache(cache).head(2).weight.shape == (3, 8)
+
+
 @pytest.mark.parametrize(
     "rows", [slice(0, 5), slice(30, 40), slice(0, 70), slice(64, 70), slice(5, 5), slice(-3, None)]
 )

@@ -155,6 +155,26 @@ def test_ranks_that_were_killed_resume_with_another_number_of_ranks(tmp_path: Pa
     assert content(tmp_path / "one") == content(tmp_path / "many")
 
 
+def test_a_rank_that_was_killed_goes_on_with_its_own_record(tmp_path: Path) -> None:
+    data = arrays(45)
+    with writer(tmp_path / "one", data) as target:
+        add(target, data, slice(0, 45))
+
+    def first_pending(rank: int) -> int:
+        rank_writer = writer(tmp_path / "many", data, rank=rank, ranks=2)
+        rank_writer.__enter__()
+        rows = next(iter(rank_writer.pending(45)))
+        add(rank_writer, data, slice(rows.start, rows.stop))
+        return rows.start
+
+    assert [first_pending(rank) for rank in (0, 1, 1)] == [0, 8, 24]
+    with writer(tmp_path / "many", data) as target:
+        assert target.rows_done == 24
+        for rows in target.pending(45):
+            add(target, data, slice(rows.start, rows.stop))
+    assert content(tmp_path / "one") == content(tmp_path / "many")
+
+
 def test_a_shard_that_another_rank_did_not_deliver_is_missed(tmp_path: Path) -> None:
     data = arrays(45)
     with (
