@@ -18,8 +18,12 @@ from pathlib import Path
 
 from exitbench.errors import InputError
 from exitbench.file_locks import lock_name
+from exitbench.stop_signals import deferred_stops
 
 PARTIAL = ".partial"
+NOT_LOCKED = -1
+"""In the place of a descriptor where nothing can be locked."""
+
 CHUNK = 8 * 2**20
 FLUSHING_THREADS = 8
 """fsync waits for the disk's journal, which takes many files at once: 100 small files in 20 ms instead of 250 ms."""
@@ -101,7 +105,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         _remove_link(temporary)
         return os.open(temporary, os.O_RDWR | os.O_CREAT, 0o644)
 
-    with _held(temporary, path, opened), _removed_on_error(temporary, path):
+    with _held(temporary, path, opened):
         yield temporary
         disk.flush(temporary)
         disk.rename(temporary, path)
@@ -122,22 +126,30 @@ def whole_folder(path: Path) -> Iterator[Path]:
         disk.make_directory(temporary)
         return os.open(temporary, os.O_RDONLY)
 
-    with _held(temporary, path, opened), _removed_on_error(temporary, path):
+    with _held(temporary, path, opened):
         for leftover in temporary.iterdir():  # of a killed process
             disk.remove(leftover)
+        if earlier.is_dir() and not path.exists():  # it was killed between the two names
+            disk.rename(earlier, path)
         yield temporary
         _flush_below(temporary)
-        if path.is_dir():
-            disk.remove(earlier)
-            disk.rename(path, earlier)
-        try:
-            disk.rename(temporary, path)
-        except OSError:
-            if earlier.is_dir():
-                earlier.replace(path)
-            raise
-        disk.flush(path.parent)
+        with deferred_stops():
+            _swap(temporary, path, earlier)
+
+
+def _swap(temporary: Path, path: Path, earlier: Path) -> None:
+    """Give a folder the name of another one, which is removed."""
+    if path.is_dir():
         disk.remove(earlier)
+        disk.rename(path, earlier)
+    try:
+        disk.rename(temporary, path)
+    except OSError:
+        if earlier.is_dir():
+            earlier.replace(path)
+        raise
+    disk.flush(path.parent)
+    disk.remove(earlier)
 
 
 def move_files(source: Path, target: Path) -> None:
@@ -156,33 +168,25 @@ def move_files(source: Path, target: Path) -> None:
 def _held(temporary: Path, path: Path, opened: Callable[[], int]) -> Iterator[None]:
     """Keep every other process away from a temporary name, which goes on being held under its final one.
 
+    What has that name is removed on an error, and where the block is never begun: an interrupt may come that early.
     Windows renames nothing that is open, so there two processes are not kept apart.
     """
-    if sys.platform == "win32":
-        yield
-        return
+    descriptor: int | None = None
     try:
-        descriptor = lock_name(temporary, opened)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
-    if descriptor is None:
-        raise InputError(f"{path}: another exitbench is writing it; wait for it, or give another name")
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _removed_on_error(temporary: Path, path: Path) -> Iterator[None]:
-    try:
+        with deferred_stops():
+            descriptor = lock_name(temporary, opened) if sys.platform != "win32" else NOT_LOCKED
+        if descriptor is None:
+            raise InputError(f"{path}: another exitbench is writing it; wait for it, or give another name")
         yield
     except OSError as error:
-        _remove(temporary)
+        _remove(temporary, descriptor)
         raise InputError(f"{path}: cannot be written: {reason(error)}") from error
-    except (Exception, KeyboardInterrupt):
-        _remove(temporary)
+    except BaseException:  # also GeneratorExit, of a block that was not begun
+        _remove(temporary, descriptor)
         raise
+    finally:
+        if descriptor is not None and descriptor != NOT_LOCKED:
+            os.close(descriptor)
 
 
 def _write_all(descriptor: int, view: memoryview) -> None:
@@ -203,7 +207,10 @@ def _remove_link(temporary: Path) -> None:
         disk.remove(temporary)
 
 
-def _remove(temporary: Path) -> None:
+def _remove(temporary: Path, descriptor: int | None) -> None:
+    """Remove what is written under a temporary name, unless another process holds it."""
+    if descriptor is None:
+        return
     try:
         disk.remove(temporary)
     except OSError:

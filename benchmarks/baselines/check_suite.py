@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.errors import InputError
+from exitbench.stop_signals import deferred_stops
 from exitbench.workers import Workers
 
 FEWEST_RESAMPLES = 2
@@ -94,13 +96,28 @@ def recompute(
 ) -> tuple[list[Row], list[str]]:
     """The results of a suite with few resamples, and one line for everything that could not be computed."""
     remove_abandoned()
-    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-") as folder:
+    with scratch_folder() as folder:
         try:
             few = suite.asking(resamples=resamples)
-            outcome = run_suite(few, Path(folder), workers=workers, directories=directories, tables=("results",))
+            outcome = run_suite(few, folder, workers=workers, directories=directories, tables=("results",))
         except InputError as error:
             return [], [str(error)]
         return outcome.files.rows(), [f"failed: {failure.label}: {failure.reason}" for failure in outcome.failures]
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A temporary folder that is removed however the block ends, and at whatever step an interrupt comes."""
+    folder: Path | None = None
+    try:
+        with deferred_stops():
+            folder = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def remove_abandoned() -> None:

@@ -10,6 +10,7 @@ import csv
 import io
 import math
 
+from exitbench.printable import printable
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.tables.table import Cell, Table, TableColumn
 
@@ -18,12 +19,12 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def safe(text: str) -> str:
-    """A text that no spreadsheet takes for a formula.
+    """A text that no spreadsheet takes for a formula, with what a terminal would obey as visible escapes.
 
     >>> safe("=1+1"), safe("CAP"), safe("  @x")
     ("'=1+1", 'CAP', "'  @x")
     """
-    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
+    return printable(f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text)
 
 
 def real(value: float | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 
+from exitbench.printable import printable
 from exitbench.reports.tables.table import Cell, Table, TableRow
 
 PREAMBLE = r"""% Needs \usepackage{graphicx}.
@@ -81,8 +82,7 @@ def latex_text(text: str) -> str:
     >>> latex_text("50% of $x_1"), latex_text("é"), latex_text("😀")
     ('50\\% of \\$x\\_1', "\\'{e}", '\\exitbenchchar{😀}{1F600}')
     """
-    flat = "".join(sign for sign in " ".join(text.split()) if unicodedata.category(sign) not in ("Cc", "Cs"))
-    return "".join(latex_sign(sign) for sign in flat)
+    return "".join(latex_sign(sign) for sign in printable(" ".join(text.split())))
 
 
 def latex_sign(sign: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from exitbench.printable import printable
 from exitbench.reports.formats.csv import heading
 from exitbench.reports.tables.table import Cell, Table
 
@@ -19,7 +20,7 @@ def markdown_text(text: str) -> str:
     >>> print(markdown_text("a|b <script>"), markdown_text("F-PABEE"), markdown_text("- x"), markdown_text("2. x"))
     a\|b &lt;script&gt; F-PABEE \- x 2\. x
     """
-    flat = INLINE.sub(r"\\\1", " ".join(text.split()))
+    flat = INLINE.sub(r"\\\1", printable(" ".join(text.split())))
     flat = re.sub(r"^([-+=])", r"\\\1", re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", flat))
     return "".join(ENTITIES.get(sign, sign) for sign in flat)
 

@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from exitbench.atomic_files import make_directory, write_text
+from exitbench.printable import printable
 from exitbench.reports.page.explorer import explorer_data
 from exitbench.reports.page.run_view import RunContent, RunView, cell_hint, cell_parts, content_of, topics_of
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -49,6 +50,13 @@ def packed(data: Any) -> str:
     """Data as compressed JSON in base64: a fifth of the size, and no sign in it can end a script element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
+
+
+def visible(value: Any) -> Any:
+    """What the page shows of a value: a name's control and bidirectional signs as escapes, our own markup as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "\n".join(map(printable, value.split("\n")))
 
 
 def write_page(run_dirs: Sequence[Path], out: Path) -> None:
@@ -90,6 +98,7 @@ class Page:
         environment = Environment(
             loader=PackageLoader("exitbench.reports.page"),
             autoescape=True,
+            finalize=visible,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,

@@ -76,10 +76,24 @@ def test_a_hostile_name_is_printed_visibly(
     assert capsys.readouterr().out.count(VISIBLE) == 4
 
 
-@pytest.mark.e2e
-def test_every_figure_with_a_hostile_name_is_xml(run_folder: Path) -> None:
+@pytest.fixture(scope="module")
+def reported(run_folder: Path) -> Path:
     assert exit_code("report", run_folder, "--jobs", 1) == 0
-    figures = sorted((run_folder / "figures").glob("*.svg"))
+    return run_folder
+
+
+@pytest.mark.e2e
+def test_no_table_and_no_page_holds_a_control_character(reported: Path) -> None:
+    texts = {path.name: path.read_bytes().decode() for path in (*reported.glob("tables/*"), *reported.glob("*.html"))}
+    assert {Path(name).suffix for name in texts} == {".md", ".csv", ".tex", ".html"}
+    unsafe = {name: UNSAFE.search(text.replace("\r\n", "\n")) for name, text in texts.items()}
+    assert [name for name, character in unsafe.items() if character] == []
+    assert all(VISIBLE in texts[name] for name in ("main.csv", "report.html"))
+
+
+@pytest.mark.e2e
+def test_every_figure_with_a_hostile_name_is_xml(reported: Path) -> None:
+    figures = sorted((reported / "figures").glob("*.svg"))
     assert figures
     for figure in figures:
         ET.fromstring(figure.read_bytes())

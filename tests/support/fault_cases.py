@@ -88,7 +88,7 @@ class Case:
 
     def nothing_temporary_is_left(self) -> None:
         left = [name for name in temporary_files(self.folder) if not self._is_unfinished(name)]
-        assert left == []
+        assert left == [], left
 
     def next_run_finishes(self) -> str:
         """Run once more without a fault; the files must be those of an uninterrupted run. What it had to do.
@@ -106,8 +106,8 @@ class Case:
             self.ended(self.start(words=words), 0)
         now = snapshot(self.folder)
         differing = [name for name in {*now, *self.expected.files} if now.get(name) != self.expected.files.get(name)]
-        assert differing == []
-        assert temporary_files(self.folder) == []
+        assert differing == [], differing
+        assert temporary_files(self.folder) == [], temporary_files(self.folder)
         return "was complete" if done else "next run: same bytes"
 
     def _is_made(self, name: str) -> bool:
