@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 
 def split_outside(text: str, separator: str) -> list[str]:
     """The parts of ``text`` between separators that no bracket encloses; the whole text where there is no separator.
@@ -30,3 +32,12 @@ def is_balanced(text: str) -> bool:
         if depth < 0:
             return False
     return depth == 0
+
+
+def depth_of(text: str) -> int:
+    """How many brackets of ``text`` are open at once at most.
+
+    >>> depth_of("calibrated[of=cap[alpha=1],method=platt]")
+    2
+    """
+    return max(accumulate((sign == "[") - (sign == "]") for sign in text), default=0)

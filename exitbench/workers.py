@@ -30,6 +30,7 @@ from exitbench.worker_processes import new_pool
 
 DONE = "done.json"
 BLOCK = 2**20
+MOST_JOBS = 4096
 LOST = "its worker process ended unexpectedly, twice"
 
 
@@ -108,8 +109,8 @@ class Workers:
     """
 
     def __init__(self, jobs: int = 1, modules: Sequence[str] = ()) -> None:
-        if jobs < 1:
-            raise InputError(f"expected at least one job, found {jobs}")
+        if not 1 <= jobs <= MOST_JOBS:
+            raise InputError(f"expected between 1 and {MOST_JOBS:,} jobs, found {jobs:,}")
         self.jobs = jobs
         self._modules = tuple(modules)
         self._pool: ProcessPoolExecutor | None = None

@@ -26,6 +26,8 @@ NO_PER_LAYER = "a signal with integer thresholds has too few of them to match a 
 DEALS = 5
 """Deals of folds where a suite does not say otherwise."""
 MOST_DEALS = 100
+MOST_POINTS = 100
+"""Speed-ups, losses or layers of one suite: each is a resampled point of every signal, and a column of every table."""
 BAND_COSTS = 48
 """Relative costs at which bands, and curves without a threshold axis, are read."""
 
@@ -60,6 +62,7 @@ class Questions:
     target: Literal["labels", "final"] | None = None
 
     def __post_init__(self) -> None:
+        check_counts(self)
         check_layers(self.layers)
         check_protocols(self.protocols)
         check_speed_ups(self)
@@ -121,6 +124,13 @@ def layers_at(layers: Sequence[int | Fraction], depth: int) -> tuple[int, ...]:
             )
         numbers.add(layer if isinstance(layer, int) else min(max(round(layer * depth), 1), depth - 1))
     return tuple(sorted(numbers))
+
+
+def check_counts(questions: Questions) -> None:
+    """Raise InputError for more operating points and layers than anybody can read."""
+    for key, values in (("speed_ups", questions.speed_ups), ("losses", questions.losses), ("layers", questions.layers)):
+        if len(values) > MOST_POINTS:
+            raise InputError(f"{key} must be at most {MOST_POINTS}, found {len(values):,}")
 
 
 def check_layers(layers: Sequence[int | Fraction]) -> None:

@@ -54,6 +54,8 @@ from exitbench.errors import InputError, did_you_mean
 from exitbench.places import FIXTURES
 
 SUITES = Path(__file__).parent
+LARGEST = 10**6
+"""Bytes of a suite; the parser takes a minute for fifty times as many."""
 SHORT_FRACTION = re.compile(r"[-+]?[0-9]{0,9}[./]?[0-9]{1,9}", re.ASCII)
 """What may be a fraction: Python reads exponents too, and takes minutes and gigabytes for "1e-999999999"."""
 
@@ -171,6 +173,8 @@ def load_suite(name_or_file: str | Path, fixtures: Path = FIXTURES) -> Suite:
             f"no suite {str(name_or_file)!r}: neither a file nor one of {', '.join(shipped)}."
             f"{did_you_mean(str(name_or_file), shipped)}"
         )
+    if file.stat().st_size > LARGEST:
+        raise InputError(f"{file.name}: expected a suite of at most {LARGEST:,} bytes, found {file.stat().st_size:,}")
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, too long a number, too many brackets

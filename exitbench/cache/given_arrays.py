@@ -51,7 +51,7 @@ def open_arrays(source: Path) -> dict[str, NDArray[Any]]:
         return _named({path.stem: _load(path, path.stem) for path in _array_files(source)}, source)
     if not source.exists():
         raise InputError(f"{source}: expected an .npz file or a folder of .npy files, found nothing")
-    if not zipfile.is_zipfile(source):
+    if not source.is_file() or not zipfile.is_zipfile(source):
         raise InputError(f"{source}: expected an .npz file, found something else")
     try:
         with np.load(source, allow_pickle=False) as archive:

@@ -103,6 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
 def exit_code(words: list[str], *, debug: bool) -> int:
     """What the program ends with; an error is printed in one line, or raised with ``debug``."""
     try:
+        refuse_other_encodings(words)
         code = whole_command()(args=words, prog_name="exitbench", standalone_mode=False)
     except KeyboardInterrupt:  # before the verb began
         code = STOPPED
@@ -112,6 +113,15 @@ def exit_code(words: list[str], *, debug: bool) -> int:
         message, code = line_and_code(error)
         echo(message, err=True)
     return code if isinstance(code, int) else 0
+
+
+def refuse_other_encodings(words: list[str]) -> None:
+    """An InputError for an argument that is not UTF-8: no record and no library could hold such a path."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"expected arguments in UTF-8, found {word!r}") from None
 
 
 def line_and_code(error: Exception) -> tuple[str, int]:

@@ -11,11 +11,12 @@ its shortest form.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from exitbench.bracketed_text import is_balanced, split_outside
+from exitbench.bracketed_text import depth_of, is_balanced, split_outside
 from exitbench.errors import InputError, did_you_mean
 from exitbench.signals.contract.parameters import parameters
 
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 NO_BRACKETS = re.compile(r"[^\[\],|=\s]+")
 
 
+DEEPEST = 16
+"""Brackets inside each other; signals read each other's texts, one call inside another."""
+
+MOST_COMBINATIONS = 1000
+"""Of the values that one text names."""
+
 SHAPE = "expected a form such as cap, cap[alpha=0.1] or cap[alpha=0.1|1,center=true]"
 
 
@@ -36,6 +43,10 @@ def parse(written: str) -> tuple[str, dict[str, list[str]]]:
     >>> parse("cap[alpha=0.1|1,center=true]")
     ('cap', {'alpha': ['0.1', '1'], 'center': ['true']})
     """
+    if depth_of(written) > DEEPEST:
+        raise InputError(
+            f"cannot read the signal {written[:40]!r}...: expected at most {DEEPEST} brackets inside each other"
+        )
     name, bracket, rest = written.strip().partition("[")
     name = name.strip()
     if not NO_BRACKETS.fullmatch(name) or (bracket and not rest.endswith("]")) or not is_balanced(f"[{rest[:-1]}]"):
@@ -76,5 +87,8 @@ def expand(signal: type[S], values_by_parameter: Mapping[str, Iterable[str]]) ->
         if len(set(values)) < len(values):
             raise InputError(f"signal {signal.name}: {key} lists the same value twice in {'|'.join(written)!r}")
         grids[key] = values
+    count = math.prod(map(len, grids.values()))
+    if count > MOST_COMBINATIONS:
+        raise InputError(f"signal {signal.name}: expected a grid of at most {MOST_COMBINATIONS:,}, found {count:,}")
     attributes = [declared[key].attribute for key in grids]
     return [signal(**dict(zip(attributes, point, strict=True))) for point in itertools.product(*grids.values())]

@@ -237,6 +237,11 @@ SUITES = {
     "bytes": b"\xff\xfe\x00",
     "nul-in-cache": SUITE.replace("caches/little", "caches/a\\u0000b"),
     "nul-in-signal": SUITE.replace("deebert", "dee\\u0000bert"),
+    "long": SUITE + "#" * 10**6,
+    "nested-signal": SUITE.replace("deebert", "calibrated[of=" * 2000 + "deebert" + "]" * 2000),
+    "grid": SUITE.replace("deebert", f"cap[alpha={'|'.join(map(str, range(1, 1002)))}]"),
+    "speed-ups": SUITE.replace("speed_ups = [", f"speed_ups = [{', '.join(map(str, range(3, 104)))}, "),
+    "losses": SUITE.replace("losses = [", f"losses = [{', '.join(f'{number / 4}' for number in range(5, 106))}, "),
     "nul-in-name": SUITE.replace('name = "small"', 'name = "a\\u0000b"'),
 }
 SUITE_VERBS = {"run": ["run", "small.toml", "--jobs", "1"], "check": ["check", "small.toml", "--jobs", "1"]}
@@ -272,6 +277,9 @@ CASES: list[tuple[str, list[str], Damage]] = [
     ),
     *((f"baseline-{name}", SUITE_VERBS["check"], content("small.csv", text)) for name, text in JSON_TEXTS.items()),
     *((f"cost-{name}", RUN_VERBS["report"], content("run/cost.json", text)) for name, text in JSON_TEXTS.items()),
+    ("out-not-utf-8", [*CACHE_VERBS["run"][:-1], "o\udcff"], lambda _: None),
+    ("jobs", [*SUITE_VERBS["run"][:-1], "1000000"], lambda _: None),
+    ("import-device", [word.replace("arrays.npz", "/dev/zero") for word in IMPORT], lambda _: None),
     *((f"infer-{name}", INFER, content("signal.json", text)) for name, text in SIGNALS.items()),
 ]
 
