@@ -23,7 +23,7 @@ from exitbench.signals.contract.layer import (
     output_names,
 )
 from exitbench.signals.contract.signal import ExitSignal
-from exitbench.signals.contract.written_inputs import TensorVersions, head_tensors
+from exitbench.signals.contract.written_inputs import TensorCopies, head_tensors
 
 GAP = 8
 """Rows of a cache that are read and not needed, before a reader skips them."""
@@ -36,7 +36,7 @@ class CalibrationLayers(Sequence[Layer]):
 
     def __init__(self, cache: Cache, rows: NDArray[np.intp], inputs: frozenset[Input]) -> None:
         self.cache, self.rows, self.inputs = cache, rows, inputs
-        self._heads: dict[int, TensorVersions] = {}
+        self._heads: dict[int, TensorCopies] = {}
         self._asked: set[int] = set()
         self.on_new_layer: Callable[[], None] = lambda: None
         """Called when a layer is asked for that was not asked for before: how far a fit has come."""
@@ -46,7 +46,7 @@ class CalibrationLayers(Sequence[Layer]):
 
         All else that a layer holds is a copy, which nobody else is given.
         """
-        return next(filter(None, (versions.written() for versions in self._heads.values())), "")
+        return next(filter(None, (copies.written() for copies in self._heads.values())), "")
 
     def __len__(self) -> int:
         return self.cache.layers
@@ -80,7 +80,7 @@ class CalibrationLayers(Sequence[Layer]):
             else plain
         )
         if layer.head is not None and index not in self._heads:
-            self._heads[index] = TensorVersions(head_tensors(layer.head))
+            self._heads[index] = TensorCopies(head_tensors(layer.head))
         return layer
 
     def _taken(self, read: Callable[[slice], Tensor]) -> Tensor:

@@ -19,7 +19,7 @@ from exitbench.benchmarks.scoring.fit_cache import remembered
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
 from exitbench.progress import ProgressBar
-from exitbench.signals.contract.layer import Input, State
+from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.stepping import validated_score
 from exitbench.signals.contract.written_inputs import (
@@ -120,7 +120,7 @@ def scored_positions(outcomes: Sequence[Scores | InputError]) -> list[int]:
 
 def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Scores | InputError]) -> None:
     """Fill the scores in ``outcomes`` block by block, or put a signal's error in their place."""
-    heads: dict[int, TensorVersions] = {}
+    heads: dict[int, TensorCopies] = {}
     for rows in cache.blocks():
         states: list[State] = [None] * len(signals)
         for index in range(1, cache.layers):
@@ -130,8 +130,9 @@ def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Sco
             declared = {signals[position].inputs for position in alive}
             layer = read_layer(cache, index, rows, frozenset[Input]().union(*declared))
             versions, copies = TensorVersions(layer_tensors(layer)), TensorCopies(small_tensors(layer))
+            layer.derived.keep_copies = True
             if layer.head is not None and index not in heads:
-                heads[index] = TensorVersions(head_tensors(layer.head))
+                heads[index] = TensorCopies(head_tensors(layer.head))
             views = {inputs: layer.only(inputs) for inputs in declared}
             for position in alive:
                 signal, scores = signals[position], outcomes[position]
@@ -142,12 +143,21 @@ def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Sco
                     scores[index - 1, rows] = block.cpu().numpy()
                 except Exception as error:  # a plug-in may raise anything; the other signals go on
                     outcomes[position] = named(signal, error)
-            if tensor := versions.written() or layer.derived.written() or copies.written():
+            tensor = versions.written() or layer.derived.written() or copies.written()
+            tensor = tensor or written_features(layer, cache, rows)
+            if tensor:
                 raise WrittenInputError(tensor, index)
-    for index, versions in heads.items():
+    for index, head_copies in heads.items():
         # A head serves every block: a write that came late would be taken for its first state.
-        if tensor := versions.written():
+        if tensor := head_copies.written():
             raise WrittenInputError(tensor, index)
+
+
+def written_features(layer: Layer, cache: Cache, rows: slice) -> str:
+    """The name of a layer's features where they are not those of the cache any more, which is mapped anew."""
+    if layer.features is None or torch.equal(layer.features, cache.features(layer.index, rows)):
+        return ""
+    return "layer.features"
 
 
 def fitted(

@@ -16,21 +16,35 @@ def version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
+def same_bits(tensor: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of one shape hold the same numbers, NaN included."""
+    return torch.equal(tensor, other) or torch.equal(torch.nan_to_num(tensor), torch.nan_to_num(other))
+
+
 class Derived(dict[object, Tensor]):
-    """What was derived from a layer's logits, by key; remembers the version of each tensor when it was derived."""
+    """What was derived from a layer's logits, by key; remembers the version of each tensor when it was derived.
+
+    With ``keep_copies`` also its numbers: a write by another way than torch's (an array, ``.data``) has no version.
+    """
+
+    keep_copies = False
 
     def __init__(self) -> None:
         super().__init__()
         self._versions: dict[object, int] = {}
+        self._copies: dict[object, Tensor] = {}
 
     def __setitem__(self, key: object, tensor: Tensor) -> None:
         super().__setitem__(key, tensor)
         self._versions[key] = version(tensor)
+        if self.keep_copies:
+            self._copies[key] = tensor.clone()
 
     def written(self) -> str:
         """The name of a tensor that was written into since it was derived; empty where none was."""
         for key, tensor in self.items():
-            if version(tensor) != self._versions[key]:
+            copy = self._copies.get(key)
+            if version(tensor) != self._versions[key] or (copy is not None and not same_bits(tensor, copy)):
                 return f"what is derived from the layer, {key}"
         return ""
 

@@ -2,7 +2,8 @@
 
 A layer's tensors and what is derived from them are shared by all signals, so a signal that writes into them would
 change its rivals' numbers. Torch counts the in-place operations on every tensor outside inference mode. It does not
-count what reaches the memory by another way (an array from ``.numpy()``, or ``.data``), which copies show.
+count what reaches the memory by another way (an array from ``.numpy()``, or ``.data``): that shows in copies of what is
+small and of heads, and for features, which are large, in the file they come from.
 """
 
 from __future__ import annotations

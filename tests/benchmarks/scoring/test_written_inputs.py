@@ -50,6 +50,11 @@ DEEDS: dict[str, tuple[Callable[[Layer], object], str]] = {
     "offset norms": (lambda layer: layer.offset_norm.add_(1), "layer.offset_norm"),
     "offset norms by numpy": (lambda layer: numpy_write(layer.offset_norm), "layer.offset_norm"),
     "head": (lambda layer: layer.head.gram_inverse.mul_(2), "layer.head.gram_inverse"),
+    "features by numpy": (lambda layer: numpy_write(layer.features), "layer.features"),
+    "features by data": (lambda layer: layer.features.data.mul_(2), "layer.features"),
+    "head by numpy": (lambda layer: numpy_write(layer.head.weight), "layer.head.weight"),
+    "head by data": (lambda layer: layer.head.offset.data.zero_(), "layer.head.offset"),
+    "probabilities by numpy": (lambda layer: numpy_write(layer.probabilities), "derived from the layer"),
     "probabilities": (lambda layer: layer.probabilities.fill_(0.5), "derived from the layer"),
 }
 
@@ -96,7 +101,7 @@ def test_a_signal_that_writes_into_a_head_while_it_learns_is_named(path: Path) -
     class Learner(Vandal):
         def fit(self, layers, labels):  # type: ignore[no-untyped-def]
             layers[1].logits.zero_()  # a copy of its own
-            layers[1].head.weight.zero_()
+            layers[1].head.weight.data.zero_()
             return self
 
     cache = Cache(path)
