@@ -23,7 +23,7 @@ from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
-from exitbench.benchmarks.run.average_errors import SOURCES, SourceKey, Sources, row_sources
+from exitbench.benchmarks.run.across_caches.average_errors import SOURCES, SourceKey, Sources, row_sources
 from exitbench.benchmarks.run.compared_columns import compare, smallest_difference_rows
 from exitbench.benchmarks.run.contestants import Contestant
 from exitbench.benchmarks.run.evaluated_configurations import cache_weights, protocol_parts

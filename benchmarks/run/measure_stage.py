@@ -23,7 +23,7 @@ from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
 from exitbench.benchmarks.results.vocabulary import FIT_SIZES
-from exitbench.benchmarks.run.average_errors import SOURCES, SourceKey, row_sources
+from exitbench.benchmarks.run.across_caches.average_errors import SOURCES, SourceKey, row_sources
 from exitbench.benchmarks.run.evaluated_configurations import (
     EvaluatedConfigurations,
     cache_weights,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from exitbench.benchmarks.run.average_errors import SOURCES
+from exitbench.benchmarks.run.across_caches.average_errors import SOURCES
 from exitbench.benchmarks.run.units import CompareUnit, MeasureUnit, ScoreUnit, code_digest
 from exitbench.benchmarks.scoring.configuration import grid_text
 from exitbench.benchmarks.suites.questions import check_thresholds_exist

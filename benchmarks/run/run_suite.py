@@ -22,11 +22,11 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.benchmarks.results.files import RunFiles, check_unique, write_json, write_table
 from exitbench.benchmarks.results.schema import SCHEMAS, rows_of, rows_table, table_of
-from exitbench.benchmarks.run.average_errors import AveragedCache, load_sources
-from exitbench.benchmarks.run.averages import averages
+from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache, load_sources
+from exitbench.benchmarks.run.across_caches.averages import averages
+from exitbench.benchmarks.run.across_caches.shared_rows import network_of, rows_of_caches, sharing_caches
 from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, check_rows, plan_run
 from exitbench.benchmarks.run.run_record import run_record
-from exitbench.benchmarks.run.shared_rows import network_of, rows_of_caches, sharing_caches
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
 from exitbench.benchmarks.scoring.score_store import has_failed_signals, head_remarks, lacking_signals, left_out_signals
 from exitbench.benchmarks.suites.suite import Suite

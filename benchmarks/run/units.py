@@ -71,7 +71,7 @@ class MeasureUnit:
         """Measure, and leave the files of the measurements."""
         import pyarrow as pa  # type: ignore[import-untyped]
 
-        from exitbench.benchmarks.run.average_errors import save_sources
+        from exitbench.benchmarks.run.across_caches.average_errors import save_sources
         from exitbench.benchmarks.run.measure_stage import measure_signal
         from exitbench.benchmarks.run.measurements import save_measurements
         from exitbench.benchmarks.scoring.score_store import load_scored_cache
@@ -98,7 +98,7 @@ class CompareUnit:
         """Compare, and leave the cache's final rows, pairs and bounds; units that failed are passed over."""
         from exitbench.benchmarks.results.files import write_part
         from exitbench.benchmarks.results.schema import rows_table, table_of
-        from exitbench.benchmarks.run.average_errors import save_sources
+        from exitbench.benchmarks.run.across_caches.average_errors import save_sources
         from exitbench.benchmarks.run.compare_stage import compare_signals
         from exitbench.benchmarks.run.measurements import SavedMeasurements
         from exitbench.benchmarks.scoring.score_store import load_scored_cache

@@ -77,12 +77,17 @@ def learning_table(run: FinishedRun, entries: Sequence[RunEntry], group: Group, 
         for cache in fitted_on:
             questions = [gain.question(cache.name, cache.measure) for gain in gains]
             pairs = [both_ways(by_question.get(question, [])) for question in questions]
-            cells = [*size_cells(run, cache, protocol, name), *(gain_cell(own, name, reference) for own in pairs)]
+            cells = [
+                *size_cells(run, cache, protocol, name),
+                *(learned_gain_cell(own, name, reference) for own in pairs),
+            ]
             rows.append(row_of(run, entry, run.task_heading(cache), cells))
         if len(group.caches) > 1 and len(fitted_on) == len(group.caches):
             questions = [gain.question("", group.average_measure) for gain in gains]
             averaged = [
-                gain_cell(both_ways(by_question[question]), name, reference) if question in by_question else Cell("·")
+                learned_gain_cell(both_ways(by_question[question]), name, reference)
+                if question in by_question
+                else Cell("·")
                 for question in questions
             ]
             rows.append(row_of(run, entry, AVERAGE, [Cell("·"), Cell("·"), *averaged]))
@@ -131,7 +136,9 @@ def size_cells(run: FinishedRun, cache: CacheMetadata, protocol: str, name: Name
     return [number_cell(run.row(cache, protocol, *name, measure), digits=0) for measure in FIT_SIZES]
 
 
-def gain_cell(pairs: Mapping[tuple[Name, Name], tuple[Pair, int]], name: Name, reference: RunEntry | None) -> Cell:
+def learned_gain_cell(
+    pairs: Mapping[tuple[Name, Name], tuple[Pair, int]], name: Name, reference: RunEntry | None
+) -> Cell:
     """The paired difference of a learned entry to the reference."""
     if reference is None:
         return missing(NO_REFERENCE)

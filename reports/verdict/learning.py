@@ -10,7 +10,7 @@ from exitbench.benchmarks.results.vocabulary import FIT_SIZES, is_claimed
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import Name
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group
-from exitbench.reports.tables.learning import gain_cell, learned_entries, reference_entry
+from exitbench.reports.tables.learning import learned_entries, learned_gain_cell, reference_entry
 from exitbench.reports.tables.pairs import both_ways, pairs_by_question
 from exitbench.reports.tables.table import Cell
 
@@ -39,7 +39,7 @@ def learning_line(run: FinishedRun, group: Group, protocol: str, name: Name) -> 
     by_question, reference = pairs_by_question(run, group, protocol), reference_entry(run)
 
     def gain(cache: str, measure: str) -> Cell:
-        return gain_cell(both_ways(by_question.get((cache, point, None, "", measure), [])), name, reference)
+        return learned_gain_cell(both_ways(by_question.get((cache, point, None, "", measure), [])), name, reference)
 
     gains = {cache.name: gain(cache.name, cache.measure) for cache in caches}
     text = f"{parameters} parameters fitted on {rows} rows"
@@ -50,14 +50,14 @@ def learning_line(run: FinishedRun, group: Group, protocol: str, name: Name) -> 
     if not tested:
         return f"{text}; {against} not tested, it misses the speed-up"
     if len(group.caches) == 1:
-        return f"{text}; {against} {signed(tested[0])} points"
+        return f"{text}; {against} {gain_text(tested[0])} points"
     better, worse = (sum(is_clear(cell, sign) for cell in tested) for sign in (1, -1))
     average = gain("", group.average_measure)
-    mean = f"{signed(average)} points on average, " if average.numbers else ""
+    mean = f"{gain_text(average)} points on average, " if average.numbers else ""
     return f"{text}; {against} {mean}better on {better}, worse on {worse} of {len(tested)} tasks"
 
 
-def signed(cell: Cell) -> str:
+def gain_text(cell: Cell) -> str:
     """A gain with its sign and its interval."""
     return f"{cell.text.partition(' (')[0]} {cell.interval}".strip()
 

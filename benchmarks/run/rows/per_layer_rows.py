@@ -19,7 +19,7 @@ from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference, joined
 from exitbench.benchmarks.results.vocabulary import PER_LAYER, SCHEDULES, Schedule
-from exitbench.benchmarks.run.average_errors import AverageErrors
+from exitbench.benchmarks.run.across_caches.average_errors import AverageErrors
 from exitbench.benchmarks.run.rows.measured import with_intervals
 from exitbench.benchmarks.run.rows.measured_rows import tally_rows
 from exitbench.benchmarks.scoring.groups import standard_error

@@ -15,8 +15,8 @@ from exitbench.benchmarks.results.operating_point import (
     within_loss,
 )
 from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_table, table_of
-from exitbench.benchmarks.run.average_errors import AveragedCache
-from exitbench.benchmarks.run.averages import averages
+from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache
+from exitbench.benchmarks.run.across_caches.averages import averages
 from exitbench.errors import InputError
 
 

@@ -6,7 +6,7 @@ import pytest
 from exitbench.reports.formats.all_formats import formatted
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
-from exitbench.reports.tables.learning import NO_REFERENCE, gain_cell, learning_tables, reference_entry
+from exitbench.reports.tables.learning import NO_REFERENCE, learned_gain_cell, learning_tables, reference_entry
 from exitbench.reports.verdict.learning import learning_lines
 from tests.support.table_runs import learned_run, small_run
 
@@ -83,4 +83,4 @@ def test_gains_are_counted_from_the_plain_form(run: FinishedRun, tmp_path_factor
     assert reference_entry(without) is None
     assert learning_tables(without) == []
     assert learning_lines(without) == []
-    assert gain_cell({}, ("meta", ""), None).reason == NO_REFERENCE
+    assert learned_gain_cell({}, ("meta", ""), None).reason == NO_REFERENCE

@@ -9,7 +9,7 @@ from exitbench import evaluate
 from exitbench.benchmarks.replay.exit_quotas import quota_exits, thresholds_of_exits
 from exitbench.benchmarks.replay.greedy_thresholds import greedy_exits
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
-from exitbench.benchmarks.run.average_errors import AveragedCache, AverageErrors
+from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache, AverageErrors
 from exitbench.benchmarks.run.compare_stage import compare_signals
 from exitbench.benchmarks.run.evaluated_configurations import protocol_parts
 from exitbench.benchmarks.run.measure_stage import measure_signal

@@ -1,8 +1,8 @@
 """The average over the caches of one model and split: mean score, speed-up and DIS, blank if a cache has no value.
 
 Every task counts once, whatever the number of its caches. Errors and paired tests of averages, also over caches that
-share rows, come from :mod:`exitbench.benchmarks.run.average_errors`. The task of all of them is ``average``, also where
-all caches are of one task.
+share rows, come from :mod:`exitbench.benchmarks.run.across_caches.average_errors`. The task of all of them is
+``average``, also where all caches are of one task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference, joined
 from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, DETECTABLE, HIGHER_IS_BETTER
-from exitbench.benchmarks.run.average_errors import AveragedCache, AverageErrors, SourceKey
+from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache, AverageErrors, SourceKey
 from exitbench.benchmarks.run.compared_columns import marked_row, pair_rows, smallest_difference_rows, without_flattered
 from exitbench.benchmarks.run.contestants import is_flattered
 from exitbench.benchmarks.run.measurements import Question, question_of

@@ -1,0 +1,1 @@
+"""What several caches say together: which of them share rows or networks, averages, and the errors of averages."""
