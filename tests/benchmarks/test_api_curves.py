@@ -112,6 +112,7 @@ def test_bounds_stand_where_they_belong(evaluation, protocol):
         ("fixed", ""),
         ("fixed", "speed_up=1.5"),
         ("fixed", "speed_up=2"),
+        ("fixed", "loss=2"),
         ("random", "speed_up=1.5"),
         ("random", "speed_up=2"),
     }

@@ -137,6 +137,7 @@ def test_any_arrays_in_an_npz_file(
         assert exit_code("verify", folder / "c") == 0, capsys.readouterr()
 
 
+@pytest.mark.long
 @FUZZ
 @given(data=st.data(), new=TEXT_VALUES)
 def test_any_value_of_a_suite(whole: Path, data: st.DataObject, new: Any) -> None:

@@ -25,6 +25,7 @@ def rows_of(cache, text, questions=QUESTIONS):
     return {row.operating_point.text: row for row in rows if row.measure == "certified_speed_up"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["deebert", "cap[alpha=0.1|1]", "right-tool[temperature=fitted]"])
 def test_a_row_is_what_the_verb_certifies(tmp_path, text):
     cache = Cache(synthetic_cache(tmp_path / "c", rows=2000, layers=5, width=8, compact=True))
@@ -50,6 +51,7 @@ def test_rows_that_trained_the_network_promise_nothing(tmp_path):
     assert "trained on these rows" in rows_of(cache, "deebert")["harm=2"].reason
 
 
+@pytest.mark.long
 def test_a_half_that_cannot_teach_a_signal_costs_the_promise_and_nothing_else(tmp_path):
     cache = Cache(synthetic_cache(tmp_path / "c", rows=40, layers=4, width=8, compact=True))
     scored = score_signals(cache, load_registry().expand("meta"), QUESTIONS)

@@ -260,6 +260,7 @@ def test_held_out_entries_are_compared_at_exactly_the_speed_up_that_was_asked_fo
     assert best == [max(expected, key=expected.get)]
 
 
+@pytest.mark.long
 def test_a_run_says_how_many_parameters_were_fitted_on_how_many_rows(tmp_path: Path) -> None:
     cache = Cache(synthetic_cache(tmp_path / "small", rows=200, layers=4, classes=3, width=5))
     results = evaluate(

@@ -36,7 +36,7 @@ class Alarming(Tokens):
 
 
 def alarming(at: int, number: int) -> Any:
-    return lambda tokens: Alarming(tokens.ids, tokens.types, tokens.labels, tokens.pad_id, tokens.cut, at, number)
+    return lambda tokens: Alarming(**vars(tokens), at=at, number=number)
 
 
 @pytest.mark.long

@@ -140,6 +140,7 @@ def test_the_thinned_line_stays_close_to_the_exact_curve() -> None:
     assert np.abs(line - score).max() < 0.005 * np.ptp(score)
 
 
+@pytest.mark.long
 @given(st.lists(st.one_of(st.none(), st.integers(-10_000, 10_000)), max_size=50))
 def test_steps_can_be_undone(values: list[int | None]) -> None:
     column = np.array([np.nan if value is None else float(value) for value in values])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from exitbench.signals import ExitSignal, load_registry
+from exitbench.signals import ExitSignal, LearnedSignal, load_registry
 from exitbench.signals.conformance import (
     CHECKS,
     Check,
@@ -29,10 +29,17 @@ from tests.support.broken_signals import (
 )
 
 SIGNALS = load_registry().signals
+LEARNED = [signal for signal in SIGNALS.values() if issubclass(signal, LearnedSignal)]
 
 
-@parametrize_with_checks(SIGNALS.values())
+@parametrize_with_checks([signal for signal in SIGNALS.values() if signal not in LEARNED])
 def test_every_signal_conforms(signal: type[ExitSignal], check: Check) -> None:
+    check(signal)
+
+
+@pytest.mark.long
+@parametrize_with_checks(LEARNED)
+def test_every_signal_that_learns_conforms(signal: type[ExitSignal], check: Check) -> None:
     check(signal)
 
 

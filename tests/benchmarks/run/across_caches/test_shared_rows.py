@@ -38,6 +38,7 @@ def keyed(frame: pd.DataFrame, average: bool, *names: str) -> pd.DataFrame:
     return rows.set_index([*names, "operating_point", "layer", "decisions", "measure", "protocol"]).sort_index()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("group_rows", [None, 4])
 def test_the_error_of_copies_is_that_of_one(tmp_path: Path, group_rows: int | None) -> None:
     """The defect this stands for: 48 copies took a standard error from 3.00 to 0.43, and a p-value to 1e-20."""
@@ -69,6 +70,7 @@ def test_the_error_of_copies_is_that_of_one(tmp_path: Path, group_rows: int | No
     assert scores.reason.str.contains(f"mean over {count} caches of one task; for these networks only").all()
 
 
+@pytest.mark.long
 def test_five_seeds_add_their_own_spread_with_students_quantile(tmp_path: Path) -> None:
     """Against the definition: rows from the averaged resamples, seeds from the variance of their values."""
     paths = seeds_of(tmp_path, 5)
@@ -101,6 +103,7 @@ def test_five_seeds_add_their_own_spread_with_students_quantile(tmp_path: Path) 
     assert average.n == 150  # rows count once
 
 
+@pytest.mark.long
 def test_below_five_seeds_an_average_is_about_these_networks_only(tmp_path: Path) -> None:
     run = run_of(seeds_of(tmp_path, 4), tmp_path / "out", protocols=("in-sample", "cross-fit"))
     results = run.files.results
@@ -110,6 +113,7 @@ def test_below_five_seeds_an_average_is_about_these_networks_only(tmp_path: Path
     assert len(scores) and scores.reason.str.startswith("mean over 4 caches of one task").all()
 
 
+@pytest.mark.long
 def test_every_task_counts_once(tmp_path: Path) -> None:
     paths = [*seeds_of(tmp_path, 3, rows=60, task="t"), *seeds_of(tmp_path, 1, rows=90, task="u")]
     results = run_of(paths, tmp_path / "out").files.results
