@@ -93,7 +93,7 @@ def test_each_command_of_the_guide_succeeds(workplace: Path, command: str) -> No
     assert run(command + quick) == 0
     if " run " in command:
         (results,) = workplace.rglob("results.parquet")
-        assert "lead" in set(pd.read_parquet(results)["signal"])
+        assert {"lead", "usual-lead"} & set(pd.read_parquet(results)["signal"])
     if " score " in command:
         out = workplace / command.split("--out ")[1]
         scores = pd.read_parquet(out)["score"] if out.suffix == ".parquet" else np.load(out)["scores"]
