@@ -42,6 +42,7 @@ class NetworkPlan:
     costs: tuple[float, ...] | None
     counted: bool
     exits: int
+    device: str
 
 
 def collect_network(
@@ -81,6 +82,7 @@ def collect_network(
         weight_bias = (torch.stack(weights) if same else list(weights), torch.stack(biases))
     keeps = features != "none" and plan.widths is not None
     metadata = {
+        "device": plan.device,
         "dtype": "float32",
         "versions": library_versions(),
         "batch_size": batch_size,
@@ -136,6 +138,7 @@ def first_batch(network: Network, rows: range, classes: int) -> NetworkPlan:
         for number, answer in enumerate(given, 1):
             operations.append(counter.get_total_flops() / len(rows))
             answers.append(exit_answers(answer, number, len(rows), classes))
+            device = answer[0].device.type
     if len(answers) < 2:
         raise InputError(f"expected at least two exits, found {len(answers)}")
     present = [answer.features is not None for answer in answers]
@@ -158,6 +161,7 @@ def first_batch(network: Network, rows: range, classes: int) -> NetworkPlan:
         costs=tuple(operations) if counted else own_costs,
         counted=counted,
         exits=len(answers),
+        device=device,
     )
 
 

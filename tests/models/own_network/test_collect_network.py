@@ -101,6 +101,7 @@ def test_a_cnn_of_two_widths_becomes_a_cache_with_counted_costs(cnn: Path, tmp_p
     assert cache.ids.tolist() == list(range(100, 111))
     assert cache.labels.tolist() == [number % 3 for number in range(ROWS)]
     assert (manifest.task.name, manifest.task.classes, manifest.model.name) == ("colours", CLASSES, "network")
+    assert manifest.provenance.device == "cpu"
 
 
 def test_another_split_is_the_functions_own_matter(cnn: Path) -> None:
