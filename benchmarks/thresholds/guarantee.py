@@ -24,9 +24,11 @@ from exitbench.benchmarks.run.score_stage import score_halves
 from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
 from exitbench.benchmarks.thresholds.per_layer import require_continuous
-from exitbench.benchmarks.thresholds.recommendation import Guarantee, Recommendation, Threshold
+from exitbench.benchmarks.thresholds.policy_of import calibration_exits
+from exitbench.benchmarks.thresholds.recommendation import Guarantee, Recommendation
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
+from exitbench.exit_policy import Threshold
 from exitbench.signals.contract.signal import ExitSignal
 
 
@@ -70,7 +72,7 @@ def guaranteed_threshold(
         text=signal.text,
         chosen=f"chosen: {signal.text}" if len(signals) > 1 else "",
         exits_when=signal.exits_when,
-        threshold=stored_threshold(certificate),
+        threshold=json_threshold(certificate),
         speed_up=speed_up_estimate(exits, rows.outcomes, rows.evidence.groups),
         score=estimates["score"],
         loss=estimates["loss"],
@@ -80,6 +82,9 @@ def guaranteed_threshold(
         samples=scored.samples().size,
         target=scored.target,
         rows_needed=rows_needed,
+        calibration=calibration_exits(
+            rows.evidence.scores[0 if candidate is None else candidate.configuration], exits, rows.evidence.ids
+        ),
         guarantee=Guarantee(
             risk=promise.risk.name,
             limit=promise.limit,
@@ -171,7 +176,7 @@ def all_losses(cache: Cache, promise: Promise, samples: Samples) -> NDArray[np.f
     return layer_losses(promise.risk, samples.predictions, samples.labels, probabilities)
 
 
-def stored_threshold(certificate: Certificate) -> Threshold:
+def json_threshold(certificate: Certificate) -> Threshold:
     """As JSON has it: one number, a list of one per internal layer (none where nothing may exit), or nothing at all."""
     if certificate.candidate is None:
         return None

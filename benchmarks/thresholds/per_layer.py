@@ -17,8 +17,8 @@ from exitbench.benchmarks.results.vocabulary import Schedule
 from exitbench.benchmarks.run.evaluated_configurations import cache_weights
 from exitbench.benchmarks.suites.questions import NO_PER_LAYER
 from exitbench.benchmarks.thresholds.evaluated_grid import EvaluatedGrid
-from exitbench.benchmarks.thresholds.recommendation import Threshold
 from exitbench.errors import InputError
+from exitbench.exit_policy import Threshold
 from exitbench.signals.contract.signal import ExitSignal
 
 SPEED_UPS = 25

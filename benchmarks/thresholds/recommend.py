@@ -26,9 +26,11 @@ from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.thresholds.evaluated_grid import evaluate_grid
 from exitbench.benchmarks.thresholds.per_layer import largest_speed_up, per_layer, per_layer_thresholds
-from exitbench.benchmarks.thresholds.recommendation import Recommendation, Threshold
+from exitbench.benchmarks.thresholds.policy_of import calibration_exits
+from exitbench.benchmarks.thresholds.recommendation import Recommendation
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
+from exitbench.exit_policy import Threshold
 from exitbench.signals.contract.signal import ExitSignal
 
 FEWEST_SAMPLES = 50
@@ -111,6 +113,8 @@ def recommend(
     if speed_up is not None and max_loss is not None:
         check_loss(final_score - deployed.score(measure), deployed.speed_up, max_loss)
     ready = grid.chosen(point)
+    assert deployed.exits is not None  # else it would have been refused
+    chosen = grid.numbers[int(merged["in-sample"].choices.at(point).parts[0])]
     final_draws = resampled_exits(final.exits, samples.outcomes, cache_weights(scored, questions).all("test"))
     draws = expected.resampled.score(measure)
     scores = [value.score(measure) for value in deals]
@@ -131,6 +135,7 @@ def recommend(
         protocol=protocol,
         samples=samples.size,
         target=scored.target,
+        calibration=calibration_exits(scored.scores(chosen, "in-sample"), deployed.exits, samples.ids),
     )
 
 

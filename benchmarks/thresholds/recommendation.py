@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from exitbench.benchmarks.results.status import Estimate
+from exitbench.exit_policy import CalibrationExits, Threshold
 
 ESTIMATE_ONLY = "an estimate, not a promise"
 """What is said of a threshold without a guarantee: on new rows the limit is broken about every other time."""
-
-Threshold = float | list[float | None] | None
-"""One for all layers, or one for every internal layer (``None`` where nothing exits); ``None`` is "do not exit"."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,8 @@ class Recommendation:
     """A threshold with what to expect of it; scores and losses in points, ``loss`` against the final layer.
 
     ``rows_needed``, where no exit can be certified, is how many rows the cache would need in all, to choose and to
-    certify, if further ones were like these; ``None`` where more would not help.
+    certify, if further ones were like these; ``None`` where more would not help. ``calibration`` says where rows that
+    the threshold is certified or chosen on exit, for an exit policy; it is no part of the JSON.
     """
 
     cache: str
@@ -62,7 +61,10 @@ class Recommendation:
     target: str = "labels"
     guarantee: Guarantee | None = None
     rows_needed: int | None = None
+    calibration: CalibrationExits | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; ``signal`` is the chosen signal with what it learned, ready for ``from_json``."""
-        return {**asdict(self), "note": "" if self.guarantee is not None else ESTIMATE_ONLY}
+        record = asdict(replace(self, calibration=None)) | {"note": "" if self.guarantee is not None else ESTIMATE_ONLY}
+        del record["calibration"]
+        return record

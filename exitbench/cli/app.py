@@ -36,6 +36,7 @@ VERBS = {
     "train": "Models",
     "collect": "Models",
     "infer": "Models",
+    "watch-drift": "Models",
     "cost": "Models",
 }
 """Every verb in the order of the help page, with its heading."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +21,16 @@ from torch import Tensor
 
 from exitbench.cache import Head, head_algebra, offset_norms
 from exitbench.errors import InputError
+from exitbench.exit_policy import read_policy
 from exitbench.exit_rule import PASSES
 from exitbench.models.data.batches import TokenBatch, Tokens, length_batches, tokenize
 from exitbench.models.data.labelled import Examples
 from exitbench.models.devices import autocast_dtype, processes
+from exitbench.models.exit_thresholds import layer_thresholds, require_exits, unreachable_threshold
 from exitbench.models.network.multi_exit import MultiExitModel
+from exitbench.models.network.same_model import require_policy_model
 from exitbench.signals import ExitSignal, Layer, State, load_registry, take_state, validated_score
-from exitbench.signals.contract.layer import Input, declared_layer, output_names
+from exitbench.signals.contract.layer import Input, declared_layer
 from exitbench.signals.contract.written_inputs import TensorVersions, layer_tensors
 
 
@@ -37,6 +39,7 @@ class Answer:
     """The answer to one text: its class, the layer that answered (from 1), and the score there.
 
     ``score`` is the signal's number at the exit layer; ``None`` at the last layer, which asks no signal.
+    ``probabilities`` are the softmax of that layer's logits, one for each class of the model.
     """
 
     id: int
@@ -44,37 +47,45 @@ class Answer:
     class_index: int
     exit_layer: int
     score: float | None
+    probabilities: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of a batch as tensors on the CPU, each [samples]; ``scores`` is NaN at the last layer."""
+    """The answers of a batch as tensors on the CPU, each [samples]; ``scores`` is NaN at the last layer.
+
+    ``probabilities`` [samples, classes] float64.
+    """
 
     predictions: Tensor
     exit_layers: Tensor
     scores: Tensor
-
-
-def unreachable_threshold(signal: ExitSignal) -> float:
-    """A threshold that no score of the signal passes: all layers run, and the signal is asked at each."""
-    return -math.inf if signal.exits_when in ("<", "<=") else math.inf
+    probabilities: Tensor
 
 
 class EarlyExitClassifier:
-    """A multi-exit model with one signal and one threshold, ready to answer.
+    """A multi-exit model with one signal and its threshold, or one for every internal layer, ready to answer.
 
     Nothing changes during a call, so one object may serve several threads. ``threshold`` is on the
     signal's own scale (``exitbench threshold`` reads one off a cache); an infinite one means always or
     never. ``precision`` is as in ``exitbench collect``: exits equal a cache's only in the cache's precision.
     """
 
-    def __init__(self, model: MultiExitModel, signal: ExitSignal, threshold: float, *, precision: str = "auto") -> None:
-        require_exits(signal, threshold, model.depth)
+    def __init__(
+        self,
+        model: MultiExitModel,
+        signal: ExitSignal,
+        threshold: float | Sequence[float],
+        *,
+        precision: str = "auto",
+    ) -> None:
+        self.thresholds = layer_thresholds(threshold, model.depth)
+        for level in self.thresholds:
+            require_exits(signal, level, model.depth)
         if unsuited := signal.unsuited(model.config.pooler):
             raise InputError(unsuited)
         self.model = model.eval()
         self.signal = signal
-        self.threshold = float(threshold)
         self.autocast = autocast_dtype(precision, model.device)
         wants_head = bool({"head", "offset_norm"} & signal.inputs)
         self.heads: list[Head] = model_heads(model) if wants_head else []
@@ -97,6 +108,26 @@ class EarlyExitClassifier:
         chosen = load_registry().make(signal) if isinstance(signal, str) else signal
         model = MultiExitModel.from_pretrained(folder).to(processes(device).device)
         return cls(model, chosen, threshold, precision=precision)
+
+    @classmethod
+    def from_policy(
+        cls,
+        path: str | Path,
+        model: MultiExitModel | str | Path,
+        *,
+        signals_dir: Sequence[str | Path] = (),
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> Self:
+        """The policy in a file, for a ``model`` or the one in a folder; an InputError where it is for another one.
+
+        No code is loaded from the policy: a signal of your own is found in the folders of ``signals_dir``.
+        """
+        policy = read_policy(Path(path), load_registry([Path(folder) for folder in signals_dir]))
+        network = model if isinstance(model, MultiExitModel) else MultiExitModel.from_pretrained(model)
+        require_policy_model(network, policy, Path(path))
+        network.to(processes(device).device)
+        return cls(network, policy.signal, policy.layer_thresholds(), precision=precision)
 
     def predict(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, batch_size: int = 32, first_id: int = 0
@@ -129,19 +160,20 @@ class EarlyExitClassifier:
                 batch_answers.predictions.tolist(),
                 batch_answers.exit_layers.tolist(),
                 batch_answers.scores.tolist(),
+                batch_answers.probabilities.tolist(),
             )
-            for row, class_index, layer, score in zip(rows, *columns, strict=True):
+            for row, class_index, layer, score, shares in zip(rows, *columns, strict=True):
                 exit_score = None if layer == self.model.depth else score
-                answers[row] = Answer(first_id + row, names[class_index], class_index, layer, exit_score)
+                answers[row] = Answer(first_id + row, names[class_index], class_index, layer, exit_score, tuple(shares))
         return [answers[row] for row in range(len(tokens))]
 
     def answer(self, batch: TokenBatch, ids: Tensor | None = None) -> Answers:
         """The answers of one padded batch; ``ids`` [samples] are for signals that read them."""
-        return self._run(batch, ids, self.threshold)
+        return self._run(batch, ids, self.thresholds)
 
     def run_all_layers(self, batch: TokenBatch) -> Answers:
         """The same work with exits that nothing reaches: every layer runs, every signal step is taken."""
-        return self._run(batch, None, unreachable_threshold(self.signal))
+        return self._run(batch, None, [unreachable_threshold(self.signal)] * (self.model.depth - 1))
 
     def warm_up(self, samples: int = 1) -> None:
         """Run every layer once on ``samples`` texts of full length, so that the first request is not slow."""
@@ -151,7 +183,7 @@ class EarlyExitClassifier:
         self.run_all_layers(self.tokens([longest] * samples).batch(range(samples)))
 
     @torch.no_grad()  # not inference mode, where writes into what the signal is given are not counted
-    def _run(self, batch: TokenBatch, ids: Tensor | None, threshold: float) -> Answers:
+    def _run(self, batch: TokenBatch, ids: Tensor | None, thresholds: Sequence[float]) -> Answers:
         model, signal, depth = self.model, self.signal, self.model.depth
         device, passes = model.device, PASSES[self.signal.exits_when]
         inside = torch.arange(batch.samples, device=device)
@@ -159,6 +191,7 @@ class EarlyExitClassifier:
         predictions = torch.empty(batch.samples, dtype=torch.int64, device=device)
         exit_layers = torch.full_like(predictions, depth)
         scores = torch.full((batch.samples,), torch.nan, dtype=torch.float64, device=device)
+        shares = torch.empty((batch.samples, len(model.config.classes)), dtype=torch.float64, device=device)
         state: State = None
         with self._precision():
             hidden, context = model.start(batch.to(device))
@@ -168,16 +201,18 @@ class EarlyExitClassifier:
                 logits = model.logits(m, features)
                 if m == depth:
                     predictions[inside] = logits.argmax(dim=1)
+                    shares[inside] = logits.double().softmax(dim=1)
                     break
                 score, state = self._step(m, ids, logits, features, state)
                 if m < signal.first_exit_layer:
                     continue
-                exits = passes(score, threshold)
+                exits = passes(score, thresholds[m - 1])
                 exiting = int(exits.sum())
                 if exiting == 0:
                     continue
                 exited = inside[exits]
                 predictions[exited] = logits[exits].argmax(dim=1)
+                shares[exited] = logits[exits].double().softmax(dim=1)
                 exit_layers[exited] = m
                 scores[exited] = score[exits]
                 if exiting == len(inside):
@@ -185,7 +220,7 @@ class EarlyExitClassifier:
                 remaining = exits.logical_not().nonzero().squeeze(1)
                 inside, ids, hidden = inside[remaining], ids[remaining], hidden[remaining]
                 context, state = context.take(remaining), take_state(state, remaining)
-        return Answers(predictions.cpu(), exit_layers.cpu(), scores.cpu())
+        return Answers(predictions.cpu(), exit_layers.cpu(), scores.cpu(), shares.cpu())
 
     def _precision(self) -> contextlib.AbstractContextManager[object]:
         if self.autocast is None:
@@ -238,30 +273,3 @@ def model_heads(model: MultiExitModel) -> list[Head]:
     """The algebra of every internal head, computed once per model, on the model's device."""
     weight, bias = model.head_arrays()
     return [head_algebra(weight[m], bias[m]).to(model.device) for m in range(model.depth - 1)]
-
-
-def require_exits(signal: ExitSignal, threshold: float, depth: int) -> None:
-    """An InputError unless this signal, with this threshold, can end a network of ``depth`` layers early."""
-    if signal.needs_fit:
-        raise InputError(
-            f"signal {signal.text} learns from labelled samples: fit it on a cache first (--calibrate), "
-            "or give what it learned (--signal-file)"
-        )
-    if extra := output_names(signal.inputs):
-        raise InputError(
-            f"signal {signal.text} reads the output {extra[0]!r}, which a cache may hold; "
-            "a network of exitbench has no outputs but its logits"
-        )
-    if signal.first_exit_layer >= depth:
-        raise InputError(
-            f"signal {signal.text} exits at layer {signal.first_exit_layer} at the earliest, "
-            f"found a model of {depth} layers, where the last always answers"
-        )
-    if math.isnan(threshold):
-        raise InputError(f"expected a number as threshold of {signal.text}, found nan")
-    allowed = signal.thresholds.values(depth)
-    if allowed is not None and math.isfinite(threshold) and threshold not in allowed:
-        raise InputError(
-            f"expected a whole threshold {allowed.start}..{allowed.stop - 1} for {signal.text} in a model of "
-            f"{depth} layers, found {threshold:g}"
-        )

@@ -20,7 +20,8 @@ from scipy.stats import binom
 from exitbench.errors import InputError
 from exitbench.models.data.batches import TokenBatch, Tokens, length_batches
 from exitbench.models.devices import autocast_dtype
-from exitbench.models.inference import EarlyExitClassifier, unreachable_threshold
+from exitbench.models.exit_thresholds import unreachable_threshold
+from exitbench.models.inference import EarlyExitClassifier
 from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
 from exitbench.signals import ExitSignal
 

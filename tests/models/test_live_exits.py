@@ -7,7 +7,7 @@ import pytest
 
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.models import EarlyExitClassifier
-from exitbench.models.inference import unreachable_threshold
+from exitbench.models.exit_thresholds import unreachable_threshold
 from exitbench.models.network.families import FAMILIES
 from tests.support.live_models import NOISE, REGISTRY, ROWS, Collected, collected, gaps, literal_exits, ready, texts
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from exitbench.benchmarks.results.status import Estimate
-    from exitbench.benchmarks.thresholds.recommendation import Guarantee, Recommendation, Threshold
+    from exitbench.benchmarks.thresholds.recommendation import Guarantee, Recommendation
+    from exitbench.exit_policy import Threshold
 
 
 def recommendation_lines(recommendation: Recommendation) -> list[str]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,10 +12,9 @@ import typer
 
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
-from exitbench.cli.standard_streams import output_lost
+from exitbench.cli.formats.answer_lines import write_answers
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
-from exitbench.printable import printable
 
 if TYPE_CHECKING:
     from exitbench.cache import Target
@@ -48,6 +43,10 @@ def command(
     signal_file: Annotated[
         Path | None,
         typer.Option(help="A signal as JSON, or what `exitbench threshold --json` prints.", show_default=False),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Signal and thresholds from `exitbench threshold --out`.", show_default=False),
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Where the signal's score lets a sample exit.", show_default=False)
@@ -88,6 +87,8 @@ def command(
 
     `exitbench infer --model models/bert-sst2 --signal 'cap[alpha=1]' --threshold 0.2 reviews.txt`
 
+    `exitbench infer --model models/bert-sst2 --policy policy.json --format jsonl reviews.txt`
+
     `exitbench infer --model models/bert-sst2 --signal cap --calibrate caches/dev --speed-up 2 --out answers.csv x.tsv`
 
     `tail -f log.txt | exitbench infer --model models/bert-sst2 --signal deebert --threshold 0.3 --batch-size 1 -`
@@ -100,11 +101,16 @@ def command(
         raise InputError(f"expected --format csv or jsonl, found {output_format!r}")
     _refuse_thresholds(threshold, speed_up, calibrate)
     _refuse_paths(file, model, out, force=force)
-    grid, stored_threshold = _named_signals(signal, signal_file, signals_dir or [], several=speed_up is not None)
-    if speed_up is None and threshold is None:
-        threshold = stored_threshold
-        if threshold is None:
-            raise InputError("expected either --threshold, or --speed-up with --calibrate, found neither")
+    grid: list[ExitSignal] = []
+    if policy is not None:
+        if any(option is not None for option in (signal, signal_file, threshold, speed_up, calibrate)):
+            raise InputError("--policy names signal and thresholds; it takes no other option for them")
+    else:
+        grid, stored = _named_signals(signal, signal_file, signals_dir or [], several=speed_up is not None)
+        if speed_up is None and threshold is None:
+            threshold = stored
+            if threshold is None:
+                raise InputError("expected either --threshold, or --speed-up with --calibrate, found neither")
 
     from exitbench.models.data.unlabelled import text_source
     from exitbench.models.devices import processes
@@ -113,15 +119,20 @@ def command(
 
     network = MultiExitModel.from_pretrained(model)
     source = text_source(file, task=network.config.task, kind=input_format, text=text, text_pair=text_pair)
-    chosen = grid[0]
-    if calibrate is not None:
-        chosen, threshold = _calibrated(network, grid, calibrate, threshold, speed_up, target_name(target))
-    assert threshold is not None
-    network.to(processes(device).device)
-    classifier = EarlyExitClassifier(network, chosen, threshold, precision=precision)
+    if policy is not None:
+        classifier = EarlyExitClassifier.from_policy(
+            policy, network, signals_dir=signals_dir or [], device=device, precision=precision
+        )
+    else:
+        chosen = grid[0]
+        if calibrate is not None:
+            chosen, threshold = _calibrated(network, grid, calibrate, threshold, speed_up, target_name(target))
+        assert threshold is not None
+        network.to(processes(device).device)
+        classifier = EarlyExitClassifier(network, chosen, threshold, precision=precision)
     inference = InferenceRun(classifier, source, batch_size)
     with stopping("stopped" if out is None else f"stopped; {out} was not written"):
-        _write(inference.answers(), output_format, out)
+        write_answers(inference.answers(), output_format, out)
     echo(inference.outcome_line(), err=True)
 
 
@@ -217,6 +228,7 @@ class InferenceRun:
     rows: int = 0
     layers: int = 0
     cut: int = 0
+    blank: list[int] = field(default_factory=list)
 
     def answers(self) -> Iterator[Answer]:
         """The answers in the order of the rows. A file is checked as a whole first; a pipe is answered as it comes."""
@@ -224,7 +236,7 @@ class InferenceRun:
         from exitbench.progress import ProgressBar
 
         pipe = self.source.is_pipe
-        texts = self.source.rows() if pipe else list(self.source.rows())
+        texts = self.source.rows(self.blank) if pipe else list(self.source.rows())
         total = 0 if isinstance(texts, Iterator) else len(texts)
         with ProgressBar("inferring", total, visible=not pipe) as bar:
             yield from self._chunks(iter(texts), bar)
@@ -248,37 +260,6 @@ class InferenceRun:
         depth, limit = self.classifier.model.depth, self.classifier.model.config.max_length
         cut = f"; {self.cut} of them longer than {limit} tokens and cut" if self.cut else ""
         mean = self.layers / self.rows
+        lines = "line" if len(self.blank) == 1 else "lines"
+        cut += f"; {len(self.blank)} blank {lines} skipped" if self.blank else ""
         return f"{self.rows} texts{cut}; mean exit layer {mean:.2f} of {depth}, {depth / mean:.2f}x fewer layers"
-
-
-def _lines(answers: Iterable[Answer], output_format: str) -> Iterator[str]:
-    if output_format == "jsonl":
-        for answer in answers:
-            record = {"id": answer.id, "class": answer.label, "exit_layer": answer.exit_layer, "score": answer.score}
-            yield json.dumps(record) + "\n"
-        return
-    line = io.StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    writer.writerow(["id", "class", "exit_layer", "score"])
-    for answer in answers:
-        score = "" if answer.score is None else repr(answer.score)
-        writer.writerow([answer.id, answer.label, answer.exit_layer, score])
-        yield line.getvalue()
-        line.seek(0)
-        line.truncate()
-
-
-def _write(answers: Iterable[Answer], output_format: str, out: Path | None) -> None:
-    """To standard output line by line, or to ``out``, all of it or nothing."""
-    if out is not None:
-        from exitbench.atomic_files import write_whole
-
-        write_whole(out, (line.encode() for line in _lines(answers, output_format)))
-        return
-    if sys.stdout.isatty():  # data stays as it is in files and pipes
-        answers = (replace(answer, label=printable(answer.label)) for answer in answers)
-    for line in _lines(answers, output_format):
-        sys.stdout.write(line)
-        sys.stdout.flush()
-        if output_lost():  # whoever read has had enough
-            raise typer.Exit(1)

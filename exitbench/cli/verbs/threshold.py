@@ -100,6 +100,11 @@ def command(
     ] = None,
     no_fit_cache: FitCacheOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write an exit policy for a service, such as policy.json.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing policy.")] = False,
 ) -> None:
     """Find the threshold for a wanted speed-up, a largest loss or both, or one that keeps a promise.
 
@@ -113,7 +118,7 @@ def command(
 
     `exitbench threshold my-cache --signal deebert --signal e-lang --max-loss 0.5 --json`
 
-    `exitbench threshold my-cache --signal e-lang --guarantee --risk harm --limit 0.01 --confidence 0.9`
+    `exitbench threshold my-cache --signal e-lang --guarantee --risk harm --limit 0.01 --out policy.json`
     """
     fit_cache(off=no_fit_cache)
     from exitbench.benchmarks.thresholds.guarantee import guaranteed_threshold
@@ -122,6 +127,8 @@ def command(
     from exitbench.cli.unchanged_cache import unchanged_cache
     from exitbench.errors import InputError
 
+    if out is not None and out.exists() and not force:
+        raise InputError(f"{out} exists already; --force overwrites it")
     promise = None
     if guarantee:
         if speed_up is not None or max_loss is not None:
@@ -153,6 +160,12 @@ def command(
             schedule=thresholds.value,
             target=target_name(target),
         )
+    if out is not None:
+        from exitbench.benchmarks.thresholds.policy_of import policy_of
+        from exitbench.exit_policy import write_policy
+
+        write_policy(out, policy_of(recommendation, registry.from_json(recommendation.signal), opened))
+        echo(f"policy in {out}", err=True)
     if as_json:
         echo_json(recommendation.to_json())
     else:

@@ -60,12 +60,18 @@ class TextSource:
     def name(self) -> str:
         return "standard input" if self.is_pipe else str(self.path)
 
-    def rows(self) -> Iterator[tuple[str, str | None]]:
-        """Text and second text (or ``None``) of every row, stripped; an InputError at the first empty one."""
+    def rows(self, blank: list[int] | None = None) -> Iterator[tuple[str, str | None]]:
+        """Text and second text (or ``None``) of every row, stripped; an InputError at the first empty one.
+
+        A blank line of a pipe is passed over, and its number added to ``blank`` where that is given.
+        """
         with self._open() as stream:
             columns = self.columns or TextColumns("")
             try:
                 for line, record in READERS[self.kind](stream, self.name):
+                    if self.is_pipe and blank is not None and not any(cell.strip() for cell in record.values()):
+                        blank.append(line)
+                        continue
                     first = self._cell(record, columns.text, line)
                     yield first, None if columns.pair is None else self._cell(record, columns.pair, line)
             except UnicodeDecodeError as error:
@@ -153,6 +159,8 @@ def tab_separated(stream: TextIO, name: str) -> Iterator[tuple[int, dict[str, st
     header = next(stream, "").rstrip("\r\n").split("\t")
     for number, line in enumerate(stream, start=2):
         cells = line.rstrip("\r\n").split("\t")
+        if not line.strip():
+            cells = [""] * len(header)
         if len(cells) < len(header):
             raise InputError(f"expected {len(header)} columns on line {number} of {name}, found {len(cells)}")
         yield number, dict(zip(header, cells, strict=False))

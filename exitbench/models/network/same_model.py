@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import torch
 
 from exitbench.cache import Cache
 from exitbench.errors import InputError
+from exitbench.exit_policy import ExitPolicy, heads_digest
 from exitbench.models.network.multi_exit import MultiExitModel
 
 FINGERPRINT = re.compile("[0-9a-f]{16}")
@@ -56,3 +58,19 @@ def require_same_model(model: MultiExitModel, cache: Cache) -> None:
                 f"{cache.path}: expected a cache of this model, with the weights {fingerprint}, found {stored.revision}"
                 ": the heads are equal, the encoder is not"
             )
+
+
+def require_policy_model(model: MultiExitModel, policy: ExitPolicy, path: Path) -> None:
+    """An InputError that says what differs unless a policy was made for this network, by its layers, classes, heads."""
+    made_for = policy.model
+    for name, expected, stored_value in (
+        ("layers", model.depth, made_for.layers),
+        ("classes", tuple(model.config.classes), made_for.classes),
+    ):
+        if expected != stored_value:
+            raise InputError(f"{path}: expected a policy for this model, with {name} {expected}, found {stored_value}")
+    if not made_for.heads:
+        raise InputError(f"{path}: expected a policy for this model, found one of a cache without heads to tell by")
+    weights, bias = model.head_arrays()
+    if heads_digest(list(weights), bias) != made_for.heads:
+        raise InputError(f"{path}: expected a policy for this model, found one for other heads ({made_for.name})")

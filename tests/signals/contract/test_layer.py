@@ -112,7 +112,7 @@ def test_synthetic_outputs_are_larger_where_the_answer_is_right() -> None:
 
 
 def test_a_live_network_says_that_it_has_no_such_output() -> None:
-    from exitbench.models.inference import require_exits
+    from exitbench.models.exit_thresholds import require_exits
 
     with pytest.raises(InputError, match="reads the output 'lte', which a cache may hold"):
         require_exits(ReadsOutput(), 0.5, 4)
