@@ -111,6 +111,21 @@ def test_another_order_of_rows_is_green(pinned: Path, tmp_path: Path) -> None:
     assert run(*small(rewritten(pinned, tmp_path / "shuffled", order))) == 0
 
 
+@pytest.mark.long
+def test_numbers_towards_another_target_have_a_baseline_of_their_own(
+    pinned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "final.csv"
+    before = (pinned / "small.csv").read_bytes()
+    assert run(*small(pinned), "--target", "final") == 1, "agreement is not what the labels say"
+    assert run(*small(pinned), "--target", "final", "--update") == 2
+    assert "expected --baseline beside --target and --update" in capsys.readouterr().err
+    assert run(*small(pinned), "--target", "final", "--update", "--baseline", own) == 0
+    assert run(*small(pinned), "--target", "final", "--baseline", own) == 0
+    assert run(*small(pinned), "--target", "labels") == 0
+    assert (pinned / "small.csv").read_bytes() == before
+
+
 # -- red
 
 

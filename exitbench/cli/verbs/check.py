@@ -65,12 +65,15 @@ def command(
     `exitbench check my-suite.toml --signals-dir my-signals --update`
     """
     fit_cache(off=no_fit_cache)
+    from exitbench.errors import InputError
     from exitbench.worker_processes import one_thread_per_process
     from exitbench.workers import Workers
 
     one_thread_per_process()
     suites = suites_with_baselines(suite, baseline)
     if target is not None:
+        if update and baseline is None:
+            raise InputError("expected --baseline beside --target and --update, or a suite's own baseline would change")
         suites = [(checked.asking(target=target_name(target)), file) for checked, file in suites]
 
     from exitbench.benchmarks.baselines.check_suite import check_suite
