@@ -33,7 +33,7 @@ seed = 0
 ENDINGS = (".partial", ".lock", ".tmp")
 """How temporary names end."""
 
-CHANGING = ("started", "seconds", "finished", "command", "git")
+CHANGING = ("started", "seconds", "finished", "command", "arguments", "jobs", "git")
 """Keys of records that no two runs share."""
 
 
@@ -41,6 +41,11 @@ def is_run(folder: Path) -> bool:
     """Whether a folder says that it is a finished run."""
     record = folder / "run.json"
     return record.is_file() and bool(json.loads(record.read_text())["complete"])
+
+
+def says_incomplete(folder: Path) -> bool:
+    """Whether a folder holds a run whose record says that parts of it failed."""
+    return (folder / "run.json").is_file() and not is_run(folder)
 
 
 def is_cache(folder: Path) -> bool:
