@@ -14,6 +14,7 @@ import importlib.metadata
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -32,6 +33,8 @@ from exitbench.signals.registry.discovery import PACKAGE
 VARIABLE = "EXITBENCH_FIT_CACHE"
 OFF = "off"
 SUFFIX = ".safetensors"
+ENTRY = re.compile(r"[0-9a-f]{64}(\.safetensors|\.json)")
+"""The name of an entry: the digest of what it was fitted on."""
 LARGEST = 10**9
 """The most bytes that the folder holds."""
 LIBRARIES = ("exitbench", "torch", "numpy", "scipy", "scikit-learn")
@@ -163,11 +166,12 @@ def write_entry(path: Path, key: str, ready: ExitSignal) -> None:
 
 
 def remove_oldest(folder: Path, largest: int) -> None:
-    """Remove entries, the one not used for longest first, until the folder holds at most ``largest`` bytes.
+    """Remove entries, the one not used for longest first, until they are at most ``largest`` bytes.
 
-    What an earlier version left there, in JSON, is never read again and counts as an entry.
+    What an earlier version left there, in JSON, is never read again and counts as an entry. Whatever has another name
+    is somebody else's: a user may name any folder.
     """
-    entries = sorted(_states(sorted(path for suffix in (SUFFIX, ".json") for path in folder.glob(f"*{suffix}"))))
+    entries = sorted(_states(sorted(path for path in folder.iterdir() if ENTRY.fullmatch(path.name))))
     total = sum(size for _, size, _ in entries)
     for _, size, path in entries:
         if total <= largest:

@@ -168,12 +168,23 @@ def test_an_edited_signal_of_ones_own_is_fitted_again(tmp_path: Path, cache: Cac
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
-    for number in range(6):
-        (tmp_path / f"{number}.safetensors").write_text("x" * 100)
-        os.utime(tmp_path / f"{number}.safetensors", (1000 + number, 1000 + number))
-    os.utime(tmp_path / "0.safetensors", (2000, 2000))
+    entries = [tmp_path / f"{str(number) * 64}.safetensors" for number in range(6)]
+    for number, entry in enumerate(entries):
+        entry.write_text("x" * 100)
+        os.utime(entry, (1000 + number, 1000 + number))
+    os.utime(entries[0], (2000, 2000))
     remove_oldest(tmp_path, 350)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.safetensors", "4.safetensors", "5.safetensors"]
+    assert sorted(tmp_path.iterdir()) == [entries[0], entries[4], entries[5]]
+
+
+def test_files_of_the_user_in_the_same_folder_are_never_removed(tmp_path: Path) -> None:
+    names = ["shard-00000.safetensors", "results.json", f"{'g' * 64}.json", f"{'a' * 63}.safetensors"]
+    for name in names:
+        (tmp_path / name).write_text("x" * 100)
+    entry = tmp_path / f"{'a' * 64}.safetensors"
+    entry.write_text("x" * 100)
+    remove_oldest(tmp_path, 50)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
 
 def test_a_used_entry_counts_as_new(cache: Cache, folder: Path) -> None:
