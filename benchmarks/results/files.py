@@ -14,7 +14,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import whole_file, write_text
 from exitbench.benchmarks.results.record_schema import record_problem
-from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_of
+from exitbench.benchmarks.results.schema import ACROSS, KEY, SCHEMAS, Row, rows_of
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
 from exitbench.errors import InputError, one_line
 
@@ -92,6 +92,13 @@ class RunFiles:
         except ValueError as error:
             raise InputError(f"{self.path / 'results.parquet'}: {one_line(error)}") from None
 
+    def across(self) -> list[dict[str, Any]]:
+        """The rows of ``across.parquet``; none for a run that was kept from before there were any."""
+        if not (self.path / "across.parquet").exists():
+            return []
+        rows: list[dict[str, Any]] = self._read("across").to_pylist()
+        return rows
+
     def _read(self, name: str) -> pa.Table:
         file = self.path / f"{name}.parquet"
         if not file.is_file():
@@ -100,7 +107,7 @@ class RunFiles:
             table = pq.read_table(file)
         except (ValueError, OSError) as error:
             raise InputError(f"{file}: expected a parquet file, found something else ({one_line(error)})") from None
-        if not table.schema.equals(SCHEMAS[name]):
+        if not table.schema.equals(ACROSS if name == "across" else SCHEMAS[name]):
             raise InputError(f"{file} has other columns than this version of exitbench writes; run again")
         return table
 

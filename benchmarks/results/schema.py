@@ -145,6 +145,39 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 """The parquet files of a run and their columns."""
 
 
+ACROSS = pa.schema(
+    CACHE_FIELDS[1:2]
+    + CACHE_FIELDS[3:]
+    + [("statistic", TEXT), ("operating_point", TEXT), ("measure", TEXT)]
+    + [("signal_a", TEXT), ("parameters_a", TEXT), ("signal_b", TEXT), ("parameters_b", TEXT)]
+    + [("level", REAL), ("value", REAL), ("low", REAL), ("high", REAL), ("tasks", COUNT), ("networks", COUNT)]
+)
+"""The columns of ``across.parquet``, statistics over tasks and networks (:mod:`exitbench.benchmarks.run.across_caches.across_rows`).
+
+``statistic``: ``average_rank`` (with half the critical difference on either side), ``critical_difference``,
+``friedman_p``; of scores normalised between random exits (0) and the oracle (1) ``interquartile_mean``, ``profile``
+(the share of runs above ``level``) and ``improvement`` (the chance that the first beats the second); ``better``,
+``same`` and ``worse`` by more than ``level`` points; ``variance_rows``, ``variance_networks`` and ``variance_tasks`` in
+squared points. ``tasks`` counts tasks, ``networks`` the fewest networks that share a set of rows. It is no part of the
+key of a run: an empty or a missing file says that there was too little to compare.
+"""
+
+ACROSS_KEY = (
+    "model",
+    "split",
+    "protocol",
+    "statistic",
+    "operating_point",
+    "measure",
+    "signal_a",
+    "parameters_a",
+    "signal_b",
+    "parameters_b",
+    "level",
+)
+"""What makes a row of ``across.parquet`` unique."""
+
+
 class Row(NamedTuple):
     """One number of ``results.parquet``; the fields are its columns."""
 

@@ -21,7 +21,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.benchmarks.results.files import RunFiles, check_unique, write_json, write_table
-from exitbench.benchmarks.results.schema import SCHEMAS, rows_of, rows_table, table_of
+from exitbench.benchmarks.results.schema import ACROSS, SCHEMAS, rows_of, rows_table, table_of
+from exitbench.benchmarks.run.across_caches.across_rows import across_rows
 from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache, load_sources
 from exitbench.benchmarks.run.across_caches.averages import averages
 from exitbench.benchmarks.run.across_caches.shared_rows import network_of, rows_of_caches, sharing_caches
@@ -29,6 +30,7 @@ from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, check_r
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
 from exitbench.benchmarks.scoring.score_store import has_failed_signals, head_remarks, lacking_signals, left_out_signals
+from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import read_manifest
 from exitbench.errors import InputError
@@ -37,7 +39,7 @@ from exitbench.progress import ProgressBar
 from exitbench.signals.registry.discovery import load_registry
 from exitbench.workers import Failure, Unit, Workers, is_done
 
-RECORD, UNITS, JOINS = "run.json", ".units", "joins"
+RECORD, UNITS, JOINS, ACROSS_FILE = "run.json", ".units", "joins", "across"
 LITTLE = 64 * 2**20
 """Bytes of tensors that one process scores in less time than the others need to import torch."""
 
@@ -90,7 +92,8 @@ def run_suite(
         if (out / RECORD).exists() and not force and RunFiles(out).record.get("complete"):
             shutil.rmtree(out / UNITS, ignore_errors=True)  # of a run that was killed while it removed them
             raise InputError(f"{out} holds a finished run; give another folder with --out, or --force to replace it")
-        folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables)], outdated=[VIEWS])
+        across = [f"{ACROSS_FILE}.parquet"] if "pairs" in tables else []
+        folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables), *across], outdated=[VIEWS])
         rows = rows_of_caches(suite.caches, manifests)
         units = cache_units(suite, plan, resolved, out / UNITS, tables, sharing_caches(rows))
         workers = workers or Workers()
@@ -111,7 +114,7 @@ def run_suite(
             for cache, (name, manifest) in zip(units, manifests.items(), strict=True)
         ]
         layers = {name: suite.layers_of(manifest.model.layers) for name, manifest in manifests.items()}
-        failures += write_results(out, units, averaged, plan.names, workers, tables, layers)
+        failures += write_results(out, units, averaged, plan.names, workers, tables, layers, suite.questions)
         hashes = [cache.manifest_sha256 for cache in units]
         unscored = [cache.score.cache.name for cache in units if not is_done(cache.score)]
         left_out = signals_left_out(units)
@@ -184,6 +187,7 @@ def write_results(
     workers: Workers,
     tables: Sequence[str],
     layers: Mapping[str, Sequence[int]],
+    questions: Questions,
 ) -> list[Failure]:
     """Put the units' tables together in the order of the suite, add averages, and write the parquet files.
 
@@ -197,12 +201,23 @@ def write_results(
         pa.concat_tables([table_of(name, []), *map(pq.read_table, files)]) for name, files in averaged.items()
     )
     rows, tests = (table.filter(averaged_rows(table, layers)) for table in (results, pairs))
-    mean_rows, mean_pairs = averages(rows_of(rows), tests.to_pylist(), caches, entries)
+    averaged_over = rows_of(rows)
+    mean_rows, mean_pairs = averages(averaged_over, tests.to_pylist(), caches, entries)
     results = pa.concat_tables([results, rows_table(mean_rows)])
     check_unique(results)
     write_table(out / "results.parquet", results)
     if "pairs" in tables:
         write_table(out / "pairs.parquet", pa.concat_tables([pairs, table_of("pairs", mean_pairs)]))
+        across = across_rows(
+            averaged_over,
+            mean_pairs,
+            caches,
+            entries,
+            primary=questions.primary_speed_up,
+            resamples=questions.resamples,
+            seed=questions.seed,
+        )
+        write_table(out / f"{ACROSS_FILE}.parquet", pa.Table.from_pylist(across, schema=ACROSS))
     return joined()
 
 

@@ -112,6 +112,27 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
                 FigureSpec("rates", protocol, group=number),
                 *name_parts,
             )
+            statistics = {row["statistic"] for row in run.across_of(group, protocol)}
+            if "average_rank" in statistics:
+                add(
+                    "ranks",
+                    "across",
+                    f"Average ranks over tasks: {subtitle}",
+                    "The best on the left. A bar joins signals that are not shown to differ: their ranks lie within "
+                    "the critical difference.",
+                    FigureSpec("ranks", protocol, group=number),
+                    *name_parts,
+                )
+            if "profile" in statistics:
+                add(
+                    "profile",
+                    "across",
+                    f"Performance profile over tasks and networks: {subtitle}",
+                    "The share of runs whose normalised score (0 random exits, 1 the oracle) is higher, with 95% "
+                    "bands; the higher line is better.",
+                    FigureSpec("profile", protocol, group=number),
+                    *name_parts,
+                )
             for position, entry in enumerate(run.entries):
                 if entry.is_grid and len(entry.varied) == 1:
                     again = [grid.signal for grid in run.entries if grid.is_grid].count(entry.signal) > 1

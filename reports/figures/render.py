@@ -19,6 +19,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.text import Text
 
 from exitbench.printable import printable
+from exitbench.reports.figures.across import draw_profile, draw_ranks
 from exitbench.reports.figures.catalogue import ReportFigure
 from exitbench.reports.figures.looks import FigureSpec
 from exitbench.reports.figures.panels import draw_exits, draw_scores
@@ -37,6 +38,8 @@ KINDS: dict[str, Draw] = {
     "parameters": draw_parameters,
     "risk": draw_risk,
     "scores": draw_scores,
+    "ranks": draw_ranks,
+    "profile": draw_profile,
 }
 MOST_PIXELS = 12000
 """The longest side of a PNG; a figure with very many rows is drawn with fewer dots per inch."""

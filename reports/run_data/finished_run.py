@@ -45,6 +45,10 @@ BOUND_TITLES = {
 }
 
 
+AcrossRow = dict[str, Any]
+"""One row of ``across.parquet``."""
+
+
 class FinishedRun:
     """A run on disk, with everything tables and figures ask of it. Raises InputError when it is no run."""
 
@@ -74,6 +78,16 @@ class FinishedRun:
         columns["operating_point"] = [operating_point(text) for text in columns["operating_point"]]
         columns["layer"] = [None if math.isnan(layer) else int(layer) for layer in columns["layer"]]
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    @cached_property
+    def across(self) -> list[AcrossRow]:
+        """The rows of ``across.parquet`` in the order of the file; none where there was too little to compare."""
+        return self.files.across()
+
+    def across_of(self, group: Group, protocol: str) -> list[AcrossRow]:
+        """Statistics across the tasks and networks of a group under one protocol."""
+        wanted = (group.model, group.split, protocol)
+        return [row for row in self.across if (row["model"], row["split"], row["protocol"]) == wanted]
 
     @cached_property
     def curves(self) -> pd.DataFrame:

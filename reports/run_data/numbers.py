@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Source = Literal["results", "pairs", "published", "cost"]
+Source = Literal["results", "pairs", "across", "published", "cost"]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Number:
     ``text`` is the value with as many digits as its interval supports, ``interval`` is ``[70.1, 74.4]`` or
     empty. ``key`` is the key of its row in the file ``source``: in the order of ``results.schema.KEY`` for
     ``results``, of :data:`PAIR_KEY` for ``pairs`` (where the value's sign is turned when the table's row is the
-    second signal), (file, line) for ``published``. ``column`` names the column
+    second signal), of :data:`ACROSS_KEY` for ``across``, (file, line) for ``published``. ``column`` names the column
     of that row that is shown. ``run`` is the folder's name when several runs stand in one table.
     """
 

@@ -7,12 +7,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
+from exitbench.benchmarks.results.schema import ACROSS_KEY, KEY, PAIR_KEY
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.run_data.run_caches import CacheMetadata
 
-KEYS: Mapping[str, Sequence[str]] = {"results": KEY, "pairs": PAIR_KEY}
+KEYS: Mapping[str, Sequence[str]] = {"results": KEY, "pairs": PAIR_KEY, "across": ACROSS_KEY}
 Pair = Mapping[str, Any]
 """One row of ``pairs.parquet``; an absent layer is None."""
 Name = tuple[str, str]
@@ -46,7 +46,7 @@ def is_turned(number: Number, pair: Pair) -> bool:
 
 
 class SourceRows:
-    """The rows of one run's results and pairs by key and by position."""
+    """The rows of one run's results, pairs and statistics across tasks by key and by position."""
 
     def __init__(self, run: FinishedRun) -> None:
         self.run = run
@@ -75,4 +75,5 @@ class SourceRows:
         return {
             "results": results,
             "pairs": {key_of(PAIR_KEY, row): position for position, row in enumerate(self.pairs)},
+            "across": {key_of(ACROSS_KEY, row): position for position, row in enumerate(self.run.across)},
         }

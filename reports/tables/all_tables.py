@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.tables.across import across_tables
 from exitbench.reports.tables.cost import cost_tables
 from exitbench.reports.tables.exit_rates import rate_tables
 from exitbench.reports.tables.learning import learning_tables
@@ -34,6 +35,7 @@ def tables_of(run: FinishedRun) -> list[Table]:
         *learning_tables(run),
         *wins_tables(run),
         *difference_tables(run),
+        *across_tables(run),
         *backbone_tables(run),
         *cost_tables(run),
     ]

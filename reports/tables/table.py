@@ -146,6 +146,7 @@ TOPICS = {
     "thresholds": "What does sharing one threshold cost?",
     "learning": "Is learning worth it?",
     "pairs": "Which differences can be claimed?",
+    "across": "Does it hold over tasks and networks?",
     "backbones": "Does it hold for another backbone?",
     "costs": "What does it cost?",
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from exitbench.benchmarks.results.operating_point import operating_point
-from exitbench.benchmarks.results.schema import KEY, PAIR_KEY
+from exitbench.benchmarks.results.schema import ACROSS_KEY, KEY, PAIR_KEY
 from exitbench.places import PUBLISHED
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.table import Table, TableRow
@@ -35,6 +35,7 @@ def indexed(path: Path, key: tuple[str, ...]) -> dict[tuple[object, ...], dict[s
 def check_numbers(run: FinishedRun, tables: list[Table]) -> int:
     """Every number of the tables against the files; how many there were."""
     results, pairs = indexed(run.path / "results.parquet", KEY), indexed(run.path / "pairs.parquet", PAIR_KEY)
+    across = {tuple(str(row[name]) for name in ACROSS_KEY): row["value"] for row in run.files.across()}
     count = 0
     for table in tables:
         for shown in table.numbers():
@@ -46,6 +47,8 @@ def check_numbers(run: FinishedRun, tables: list[Table]) -> int:
             elif shown.source == "pairs":
                 row = pairs[shown.key]
                 assert abs(shown.value) == abs(row[shown.column])
+            elif shown.source == "across":
+                assert shown.value == across[tuple(map(str, shown.key))]
             else:
                 file, line = shown.key
                 with (PUBLISHED / file).open() as lines:

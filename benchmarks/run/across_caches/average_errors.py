@@ -116,6 +116,19 @@ class AverageErrors:
 
         return self._error(values, errors, source)
 
+    def by_task(
+        self, values: Mapping[str, float], errors: Mapping[str, float], keys: Mapping[str, SourceKey]
+    ) -> list[float]:
+        """The standard error of every task's mean that comes from its rows, tasks in their order."""
+        squares: dict[str, float] = {}
+        for caches in self.blocks.values():
+            task = caches[0].task
+            share = sum(self.weights[cache.cache] for cache in caches) * self.tasks
+            names = [cache.cache for cache in caches]
+            rows = self._rows_error(names, values, errors, lambda cache: self._sources[cache].get(keys[cache]))
+            squares[task] = squares.get(task, 0.0) + (share * rows) ** 2
+        return [float(np.sqrt(square)) for square in squares.values()]
+
     def of_correlated(self, values: Mapping[str, float], errors: Mapping[str, float]) -> MeanError:
         """The largest error that averages with these standard errors can have: caches on the same rows agree wholly."""
         return self._error(values, errors, lambda _: None)
