@@ -207,7 +207,8 @@ def practical_table(run: FinishedRun, group: Group, protocol: str, rows: Sequenc
     if not chances:
         return None
     margin = next(iter(chances.values()))["same"]["level"]
-    names = entry_names(run, *({first: {}, second: {}} for first, second in chances))
+    compared = {name: row["same"] for pair, row in chances.items() for name in pair}
+    names = entry_names(run, compared)
     cells: dict[tuple[Name, Name], Cell] = {}
     for (first, second), of_pair in chances.items():
         cells[first, second] = practical_cell(of_pair["better"], of_pair["same"], of_pair["worse"])

@@ -10,6 +10,7 @@ from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.suite import Contest
 from exitbench.cache import synthetic_cache
 from tests.support.page_runs import once, suite
+from tests.support.seed_caches import seeds_of
 
 GRID = "cap[alpha=0.1|1]"
 ONE = {"protocols": ("in-sample",), "speed_ups": (2.0,), "layers": (1, 2)}
@@ -109,3 +110,20 @@ def learned_run(factory: pytest.TempPathFactory) -> Path:
         run_suite(suite(caches, entries, **asked), folder / "run")
 
     return once(factory, "learned", build) / "run"
+
+
+def across_run(factory: pytest.TempPathFactory) -> Path:
+    """Three signals and a grid on six tasks with five networks each: what statistics across both need."""
+
+    def build(folder: Path) -> None:
+        caches = [
+            cache
+            for number, task in enumerate("tuvwxy")
+            for cache in seeds_of(folder, 5, rows=60 + 7 * number, task=task)
+        ]
+        asked = suite(
+            caches, ["e-lang", "deebert", "e-lang[temperature=2|4]", "margin"], **{**ONE, "speed_ups": (1.5,)}
+        )
+        run_suite(asked.asking(primary_speed_up=1.5, resamples=40, losses=()), folder / "run")
+
+    return once(factory, "across", build) / "run"

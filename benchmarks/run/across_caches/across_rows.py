@@ -182,7 +182,7 @@ def rank_rows(group: AcrossGroup) -> list[AcrossRow]:
                     high=rank + half,
                 )
             )
-        shared = {"measure": measure, "point": point}
+        shared: dict[str, Any] = {"measure": measure, "point": point}
         across.append(group.row("critical_difference", **shared, value=ranked.critical_difference))
         across.append(group.row("friedman_p", **shared, value=ranked.p_value))
     return across
@@ -214,7 +214,7 @@ def normalised_rows(group: AcrossGroup, resamples: int, seed: int) -> list[Acros
         return []
     counts = [len(task) for task in next(iter(tasks.values()))]
     draws = networks_and_tasks.stratified_draws(counts, resamples, seed)
-    shared = {"measure": group.measure, "point": group.primary}
+    shared: dict[str, Any] = {"measure": group.measure, "point": group.primary}
     lowest = min(0.0, *(float(task.min()) for of_entry in tasks.values() for task in of_entry))
     levels = np.linspace(lowest, 1.0, LEVELS)
     across: list[AcrossRow] = []
@@ -230,12 +230,12 @@ def normalised_rows(group: AcrossGroup, resamples: int, seed: int) -> list[Acros
     return across
 
 
-def interval_columns(estimate: WithInterval) -> dict[str, float]:
+def interval_columns(estimate: WithInterval) -> dict[str, Any]:
     """The columns of a value with its interval."""
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
-def pair_columns(first: Name, second: Name) -> dict[str, str]:
+def pair_columns(first: Name, second: Name) -> dict[str, Any]:
     """The columns that name two entries."""
     return dict(zip(("signal_a", "parameters_a", "signal_b", "parameters_b"), (*first, *second), strict=True))
 
@@ -268,7 +268,12 @@ def variance_rows(group: AcrossGroup) -> list[AcrossRow]:
             {cache: source_key(row) for cache, row in rows.items()},
         )
         parts = networks_and_tasks.variance_parts(group.by_task(values), row_errors)
-        named = {"measure": group.measure, "point": group.primary, "signal_a": signal, "parameters_a": parameters}
+        named: dict[str, Any] = {
+            "measure": group.measure,
+            "point": group.primary,
+            "signal_a": signal,
+            "parameters_a": parameters,
+        }
         across += [
             group.row(f"variance_{part}", **named, value=getattr(parts, part)) for part in ("rows", "networks", "tasks")
         ]

@@ -1,0 +1,62 @@
+"""Tables and figures across tasks and networks show what ``across.parquet`` holds, and say what it claims."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from exitbench.reports.figures.catalogue import figures_of
+from exitbench.reports.figures.render import render
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.provenance import SourceRows
+from exitbench.reports.tables.across import across_tables, variance_cell
+from tests.support.shown_numbers import check_numbers
+from tests.support.table_runs import across_run, small_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    return FinishedRun(across_run(tmp_path_factory))
+
+
+def test_every_number_is_that_of_its_row_and_names_it(run: FinishedRun) -> None:
+    tables = across_tables(run)
+    assert [table.name for table in tables] == ["ranks", "normalised", "improvement", "practical", "variance"]
+    assert check_numbers(run, tables) == 6 + 3 + 6 + 3 * 6 + 9
+    origins = SourceRows(run)
+    for table in tables:
+        for number in table.numbers():
+            file, row, column = origins.origin(number).split("/")
+            assert (file, column) == ("across", "value") and run.across[int(row)]["value"] == number.value
+
+
+def test_tables_say_what_they_claim(run: FinishedRun) -> None:
+    ranks, normalised, improvement, practical, variance = across_tables(run)
+    assert "6 tasks with 5 networks each" in ranks.notes[0] and "Friedman" in ranks.notes[0]
+    assert any(cell.best for row in ranks.rows for cell in row.cells)
+    assert "networks trained alike" in normalised.notes[0]
+    assert "not by how much" in improvement.notes[0]
+    assert "0.5 points" in practical.title and "flat prior" in practical.notes[0]
+    for row in practical.rows:
+        for cell in row.cells[1:]:
+            if cell.numbers:
+                assert sum(number.value for number in cell.numbers) == pytest.approx(1.0)
+    shares = [sum(int(cell.text.split("(")[1].rstrip("%)")) for cell in row.cells[1:]) for row in variance.rows]
+    assert all(99 <= share <= 101 for share in shares)
+    assert variance_cell({**run.across[0], "value": math.nan}, 1.0).status == "missing"
+
+
+def test_the_diagram_and_the_profile_are_drawn(run: FinishedRun) -> None:
+    figures = {figure.spec.kind: figure for figure in figures_of(run) if figure.topic == "across"}
+    assert set(figures) == {"ranks", "profile"}
+    svg, _ = render(run, figures["ranks"])
+    for text in ("critical difference", "by DIS", "DeeBERT (", "Margin ("):
+        assert text in svg.decode()
+    svg, _ = render(run, figures["profile"])
+    assert "Share of runs above it" in svg.decode()
+
+
+def test_one_cache_has_none_of_them(tmp_path_factory: pytest.TempPathFactory) -> None:
+    alone = FinishedRun(small_run(tmp_path_factory))
+    assert across_tables(alone) == [] and not [figure for figure in figures_of(alone) if figure.topic == "across"]
