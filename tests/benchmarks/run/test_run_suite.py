@@ -74,7 +74,7 @@ def digests(out: Path) -> dict[str, str]:
 
 
 def test_a_run_leaves_exactly_the_documented_files(finished):
-    files = {"run.json", *(f"{name}.parquet" for name in SCHEMAS)}
+    files = {"run.json", "across.parquet", *(f"{name}.parquet" for name in SCHEMAS)}
     assert {path.name for path in finished.iterdir()} == {INVENTORY, *files}
     assert set(read_inventory(finished)["run"]) == files
 

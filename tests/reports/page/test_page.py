@@ -36,7 +36,7 @@ def page(run_dir: Path) -> Element:
 
 @pytest.fixture(scope="module")
 def files(run_dir: Path) -> dict[str, pd.DataFrame]:
-    return {name: pd.read_parquet(run_dir / f"{name}.parquet") for name in ("results", "pairs")}
+    return {name: pd.read_parquet(run_dir / f"{name}.parquet") for name in ("results", "pairs", "across")}
 
 
 def stored(files: dict[str, pd.DataFrame], key: str, column: str = "") -> float:
