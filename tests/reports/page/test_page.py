@@ -93,7 +93,7 @@ def test_every_number_of_every_table_is_on_the_page(run_dir: Path, page: Element
             element for element in page.with_class("table") if element.attributes.get("data-name") == table.name
         )
         keyed = [element for element in block.walk() if "data-key" in element.attributes]
-        numbers = [number for number in table.numbers() if number.source in ("results", "pairs")]
+        numbers = [number for number in table.numbers() if number.source in ("results", "pairs", "across")]
         assert sorted(element.text for element in keyed) == sorted(number.text for number in numbers)
 
 
