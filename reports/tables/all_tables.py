@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.tables.across import across_tables
+from exitbench.reports.tables.across.across_tables import across_tables
 from exitbench.reports.tables.cost import cost_tables
 from exitbench.reports.tables.exit_rates import rate_tables
 from exitbench.reports.tables.learning import learning_tables

@@ -10,7 +10,7 @@ from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.figures.render import render
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import SourceRows
-from exitbench.reports.tables.across import across_tables, variance_cell
+from exitbench.reports.tables.across.across_tables import across_tables, variance_cell
 from tests.support.shown_numbers import check_numbers
 from tests.support.table_runs import across_run, small_run
 

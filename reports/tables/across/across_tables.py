@@ -47,7 +47,7 @@ def across_cell(row: AcrossRow | None, *, digits: int | None = 2, best: bool = F
     return Cell(value.text, (value,), best=best, status="ok")
 
 
-def named(rows: Sequence[AcrossRow], statistic: str, measure: str = "") -> dict[Name, AcrossRow]:
+def rows_by_entry(rows: Sequence[AcrossRow], statistic: str, measure: str = "") -> dict[Name, AcrossRow]:
     """The rows of a statistic by the entry they are about."""
     return {
         (row["signal_a"], row["parameters_a"]): row
@@ -73,7 +73,7 @@ def rank_table(run: FinishedRun, group: Group, protocol: str, rows: Sequence[Acr
     measures = list(dict.fromkeys(row["measure"] for row in rows if row["statistic"] == "average_rank"))
     if not measures:
         return None
-    by_measure = {measure: named(rows, "average_rank", measure) for measure in measures}
+    by_measure = {measure: rows_by_entry(rows, "average_rank", measure) for measure in measures}
     speed = f"{float(run.suite['primary_speed_up']):g}×"
     titles = {measure: "by DIS" if measure == "dis" else f"by score near {speed}" for measure in measures}
     lowest = {measure: min(row["value"] for row in ranks.values()) for measure, ranks in by_measure.items()}
@@ -125,7 +125,7 @@ def rank_note(rows: Sequence[AcrossRow], measure: str, title: str) -> str:
 
 def normalised_table(run: FinishedRun, group: Group, protocol: str, rows: Sequence[AcrossRow]) -> Table | None:
     """The interquartile mean of normalised scores."""
-    means = named(rows, "interquartile_mean")
+    means = rows_by_entry(rows, "interquartile_mean")
     if not means:
         return None
     highest = max(row["value"] for row in means.values())
@@ -243,7 +243,7 @@ def practical_cell(better: AcrossRow, same: AcrossRow, worse: AcrossRow) -> Cell
 
 def variance_table(run: FinishedRun, group: Group, protocol: str, rows: Sequence[AcrossRow]) -> Table | None:
     """How much of a score's variance comes from rows, networks and tasks."""
-    parts = {part: named(rows, f"variance_{part}") for part in PARTS}
+    parts = {part: rows_by_entry(rows, f"variance_{part}") for part in PARTS}
     names = entry_names(run, parts["rows"])
     if not names:
         return None

@@ -1,0 +1,1 @@
+"""Tables across the tasks and networks of a run."""
