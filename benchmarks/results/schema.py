@@ -152,7 +152,7 @@ ACROSS = pa.schema(
     + [("signal_a", TEXT), ("parameters_a", TEXT), ("signal_b", TEXT), ("parameters_b", TEXT)]
     + [("level", REAL), ("value", REAL), ("low", REAL), ("high", REAL), ("tasks", COUNT), ("networks", COUNT)]
 )
-"""The columns of ``across.parquet``, statistics over tasks and networks (:mod:`exitbench.benchmarks.run.across_caches.across_rows`).
+"""The columns of ``across.parquet``, statistics over tasks and networks, made by ``run.across_caches.across_rows``.
 
 ``statistic``: ``average_rank`` (with half the critical difference on either side), ``critical_difference``,
 ``friedman_p``; of scores normalised between random exits (0) and the oracle (1) ``interquartile_mean``, ``profile``
