@@ -27,7 +27,7 @@ from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.logistic import Weights, logistic_weights, probability
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Reference
-from exitbench.signals.meta import told
+from exitbench.signals.meta import history_columns
 
 PENALTY = 0.03
 """Chosen on the caches of the design; three times that of ``meta``, because harmful exits are rare."""
@@ -70,7 +70,7 @@ class Settled(LearnedSignal):
         every_weights = []
         history: Tensor | None = None
         for layer in calibration[:-1]:
-            columns, history = told(layer, history)
+            columns, history = history_columns(layer, history)
             design = columns.cpu().numpy()
             agreement = logistic_weights(design, (layer.prediction == final).cpu().numpy(), penalty=PENALTY)
             harm = harmless(layer.prediction, final, labels).cpu().numpy()
@@ -87,7 +87,7 @@ class Settled(LearnedSignal):
     def step(self, layer: Layer, state: State) -> tuple[Tensor, State]:
         self.require_layer(layer, self.weights)
         assert self.weights is not None
-        columns, history = told(layer, state)
+        columns, history = history_columns(layer, state)
         return probability(columns, self.weights[layer.index - 1]), history
 
 
