@@ -28,8 +28,8 @@ from exitbench.benchmarks.thresholds.policy_of import calibration_exits
 from exitbench.benchmarks.thresholds.recommendation import Guarantee, Recommendation
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
-from exitbench.exit_policy import Threshold
 from exitbench.signals.contract.signal import ExitSignal
+from exitbench.signals.registry.exit_policy import Threshold
 
 
 def guaranteed_threshold(

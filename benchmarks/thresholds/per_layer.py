@@ -18,8 +18,8 @@ from exitbench.benchmarks.run.evaluated_configurations import cache_weights
 from exitbench.benchmarks.suites.questions import NO_PER_LAYER
 from exitbench.benchmarks.thresholds.evaluated_grid import EvaluatedGrid
 from exitbench.errors import InputError
-from exitbench.exit_policy import Threshold
 from exitbench.signals.contract.signal import ExitSignal
+from exitbench.signals.registry.exit_policy import Threshold
 
 SPEED_UPS = 25
 """How many speed-ups are tried for a largest loss."""

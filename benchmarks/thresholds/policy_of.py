@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.hashed_randomness import hash64
-from exitbench.exit_policy import CalibrationExits, ExitPolicy, PolicyModel, heads_digest
+from exitbench.signals.registry.exit_policy import CalibrationExits, ExitPolicy, PolicyModel, heads_digest
 
 if TYPE_CHECKING:
     from exitbench.benchmarks.thresholds.recommendation import Recommendation

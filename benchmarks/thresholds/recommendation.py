@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from exitbench.benchmarks.results.status import Estimate
-from exitbench.exit_policy import CalibrationExits, Threshold
+from exitbench.signals.registry.exit_policy import CalibrationExits, Threshold
 
 ESTIMATE_ONLY = "an estimate, not a promise"
 """What is said of a threshold without a guarantee: on new rows the limit is broken about every other time."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def read_signal(path: Path, registry: Registry) -> tuple[ExitSignal, float | None]:
     """The signal of the file with what it learned, and the threshold if there is one beside it."""
-    from exitbench.exit_policy import is_number, read_object, stored_signal
+    from exitbench.signals.registry.exit_policy import is_number, read_object, stored_signal
 
     content = read_object(path, "a signal")
     threshold = None

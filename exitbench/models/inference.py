@@ -21,7 +21,6 @@ from torch import Tensor
 
 from exitbench.cache import Head, head_algebra, offset_norms
 from exitbench.errors import InputError
-from exitbench.exit_policy import read_policy
 from exitbench.exit_rule import PASSES
 from exitbench.models.data.batches import TokenBatch, Tokens, length_batches, tokenize
 from exitbench.models.data.labelled import Examples
@@ -32,6 +31,7 @@ from exitbench.models.network.same_model import require_policy_model
 from exitbench.signals import ExitSignal, Layer, State, load_registry, take_state, validated_score
 from exitbench.signals.contract.layer import Input, declared_layer
 from exitbench.signals.contract.written_inputs import TensorVersions, layer_tensors
+from exitbench.signals.registry.exit_policy import read_policy
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from exitbench.benchmarks.scoring.configuration import configuration_of, signal_
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.cache import Cache
 from exitbench.errors import InputError
-from exitbench.exit_policy import read_policy
 from exitbench.models import EarlyExitClassifier, MultiExitModel
 from exitbench.signals import load_registry
+from exitbench.signals.registry.exit_policy import read_policy
 from tests.support.command_line import exit_code
 from tests.support.tiny_models import tiny_model, write_reviews
 

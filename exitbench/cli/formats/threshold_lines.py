@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from exitbench.benchmarks.results.status import Estimate
     from exitbench.benchmarks.thresholds.recommendation import Guarantee, Recommendation
-    from exitbench.exit_policy import Threshold
+    from exitbench.signals.registry.exit_policy import Threshold
 
 
 def recommendation_lines(recommendation: Recommendation) -> list[str]:

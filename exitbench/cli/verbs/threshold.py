@@ -162,7 +162,7 @@ def command(
         )
     if out is not None:
         from exitbench.benchmarks.thresholds.policy_of import policy_of
-        from exitbench.exit_policy import write_policy
+        from exitbench.signals.registry.exit_policy import write_policy
 
         write_policy(out, policy_of(recommendation, registry.from_json(recommendation.signal), opened))
         echo(f"policy in {out}", err=True)

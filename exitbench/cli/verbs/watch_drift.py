@@ -37,7 +37,7 @@ def command(
     from exitbench.cli.answer_log import logged_exits
     from exitbench.cli.signals_option import load
     from exitbench.errors import InputError
-    from exitbench.exit_policy import read_policy
+    from exitbench.signals.registry.exit_policy import read_policy
 
     stored = read_policy(policy, load(signals_dir))
     if not stored.calibration.exit_layers:

@@ -9,8 +9,8 @@ import torch
 
 from exitbench.cache import Cache
 from exitbench.errors import InputError
-from exitbench.exit_policy import ExitPolicy, heads_digest
 from exitbench.models.network.multi_exit import MultiExitModel
+from exitbench.signals.registry.exit_policy import ExitPolicy, heads_digest
 
 FINGERPRINT = re.compile("[0-9a-f]{16}")
 """What `MultiExitModel.fingerprint` gives; other revisions, such as a hub's commit, say nothing about these weights."""
