@@ -60,13 +60,13 @@ class EqualShareErrors:
 
 def equal_share_errors(ranking: Ranking, layer: int) -> EqualShareErrors:
     """The errors at ``layer`` (from 1); where it has no scores, all samples are tied."""
-    row = slice(layer - 1, layer)
-    here = ranking.some_layers(row)
-    if not here.scored[0]:
-        here = Ranking(np.zeros_like(here.certainty), here.right, here.folds)
-    right = here.right[0].astype(np.float64)
+    right = ranking.right[layer - 1].astype(np.float64)
+    parts = ranking.sorted_parts(layer)
+    if not ranking.scored[layer - 1]:
+        here = ranking.some_layers(slice(layer - 1, layer))
+        parts = Ranking(np.zeros_like(here.certainty), here.right, here.folds).sorted_parts(1)
     errors, count = np.empty(ranking.samples), 0.0
-    for rows, part in here.sorted_parts(1):
+    for rows, part in parts:
         shares, at_the_cut = exit_shares(part), error_rate_at_the_cut(part)
         easy = part.easy_ranked.astype(np.float64)
         wrong_exits = shares * (1 - easy)
@@ -90,11 +90,9 @@ def _wrong_exits_at(ranking: Ranking, layer: int) -> float:
 
 
 def all_layers(ranking: Ranking) -> EqualShareErrors:
-    """The errors of all layers together."""
-    total = equal_share_errors(ranking, 1)
-    for layer in range(2, ranking.layers + 1):
-        total = total + equal_share_errors(ranking, layer)
-    return total
+    """The errors of all layers together, each sorted by itself: a sort of all layers would only take memory."""
+    layers = [equal_share_errors(ranking.some_layers(slice(row, row + 1)), 1) for row in range(ranking.layers)]
+    return sum(layers[1:], start=layers[0])
 
 
 def exit_shares(part: Placements) -> NDArray[np.float64]:

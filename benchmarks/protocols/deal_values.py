@@ -23,10 +23,14 @@ def deal_values(merged: MergedParts, ties: Ties, *, is_probability: bool = False
     ``is_probability`` says that its certainties are probabilities of being right, which may be calibrated.
     """
     ranking = merged.ranking(merged.samples.outcomes.correct[:-1])
+    by_certainty = certainty_values(ranking, ties, is_probability=is_probability)
+    return {**by_certainty, **point_values(merged), **rate_values(merged)}
+
+
+def certainty_values(ranking: Ranking, ties: Ties, *, is_probability: bool) -> Values:
+    """What rests on certainties alone, without an operating point."""
     values = {**ranking_values(ranking, ties), **equal_share_values(ranking)}
-    if is_probability:
-        values |= calibration_values(ranking)
-    return {**values, **point_values(merged), **rate_values(merged)}
+    return {**values, **calibration_values(ranking)} if is_probability else values
 
 
 def ranking_values(ranking: Ranking, ties: Ties) -> Values:

@@ -27,6 +27,15 @@ from exitbench.errors import InputError
 
 Protocol = Literal["in-sample", "cross-fit", "held-out"]
 
+INNER_FOLDS = 5
+"""Folds of a part's training samples, for the out-of-fold scores of a signal that learns."""
+
+INNER_SEED = 0x696E6E72
+"""Added to the seed of inner folds that are dealt anew: on a calibration cache, or where few outer ones are left."""
+
+FEWEST_INNER = 3
+"""With fewer of the outer folds left, inner ones are dealt anew: fits on less than two thirds would be others."""
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -90,6 +99,16 @@ def parts_of(
         for k in range(count)
         if (fold == k).any()
     )
+
+
+def inner_folds(part: Part, units: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """The folds [samples] in which a part's training samples, whose role has these ``units``, are fitted and scored.
+
+    They are the protocol's own that are left, or dealt anew where those are few.
+    """
+    if part.dealt is not None and len(np.unique(part.dealt[part.train])) >= FEWEST_INNER:
+        return part.dealt
+    return folds(units, seed + INNER_SEED, INNER_FOLDS)
 
 
 def fold_numbers(parts: tuple[Part, ...]) -> NDArray[np.int64] | None:

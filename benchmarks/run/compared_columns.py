@@ -10,6 +10,7 @@ up to a point: it is marked neither best nor tied, and its differences are repor
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -166,7 +167,9 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
     question = question_of(present[0][1])
     _, layer, decisions, measure = question
     deals = [contestant.deals.get(question, np.array([row.value])) for contestant, row in present]
-    errors = np.array([paired_deal_error(deals[a], deals[b]) for a, b in pairs])
+    fitting = [contestant.fit_errors.get(question, 0.0) for contestant, _ in present]
+    # Fits of two signals on the same samples may err alike; taken as independent, they claim rather too little.
+    errors = np.array([math.hypot(paired_deal_error(deals[a], deals[b]), fitting[a], fitting[b]) for a, b in pairs])
     if decisions == EQUAL_SHARE:
         tests = influence_differences(
             values,

@@ -32,6 +32,7 @@ class Contestant:
     ranking: Ranking
     ties: Ties
     deals: Mapping[Question, NDArray[np.float64]]
+    fit_errors: Mapping[Question, float]
     flattered: bool = False
 
     @classmethod
@@ -59,6 +60,7 @@ class Contestant:
             ranking=Ranking(entry.certainty, right, folds, groups),
             ties=ties,
             deals=deals,
+            fit_errors=entry.fit_errors,
             flattered=is_flattered(entry.protocol, chose=entry.chose),
         )
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.guarantees.promised_rows import promised_rows
 from exitbench.benchmarks.protocols.deal_values import area_value, deal_values
 from exitbench.benchmarks.protocols.entry_curve import CurvePiece, in_sample_pieces, rising_curve
+from exitbench.benchmarks.protocols.fit_errors import fit_errors
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_curves import PartCurves
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
@@ -161,8 +162,9 @@ class _Measuring:
         first_exit = max(self.scored.configurations[numbers[int(number)]].first_exit_layer for number in primary.parts)
         is_probability = self.scored.configurations[numbers[0]].is_probability
         further = self._further(merged, is_probability=is_probability)
+        fitting = self._fit_errors(merged, numbers)
         rows = measured_rows(
-            blank, merged, self.samples, self.questions, first_exit, further, is_probability=is_probability
+            blank, merged, self.samples, self.questions, first_exit, further, fitting, is_probability=is_probability
         )
         for number in set(primary.parts.tolist()):
             configuration = self.scored.configurations[numbers[int(number)]]
@@ -190,6 +192,27 @@ class _Measuring:
             Measured(here._replace(measure=measure, value=float(np.mean(counts))))
             for measure, counts in zip(FIT_SIZES, zip(*sizes, strict=True), strict=True)
         ]
+
+    def _fit_errors(self, merged: MergedParts, numbers: Sequence[int]) -> dict[Question, float]:
+        """What fitting adds to the errors of the configurations that the parts chose at the primary speed-up."""
+        chosen = [numbers[int(at)] for at in merged.choices.at(merged.choices.primary).parts]
+        first = self.scored.configurations[chosen[0]]
+        if not first.learns or len(merged.parts) == 1:
+            return {}
+        out_of_fold = [
+            self.scored.scores(number, part.variant).certainty
+            for number, part in zip(chosen, merged.parts, strict=True)
+        ]
+        return fit_errors(
+            merged.parts,
+            merged.certainty,
+            out_of_fold,
+            self.samples.outcomes.correct[:-1],
+            self.samples.units,
+            seed=self.questions.seed,
+            ties=self.questions.ties,
+            is_probability=first.is_probability,
+        )
 
     def _further(self, merged: MergedParts, *, is_probability: bool) -> dict[Question, NDArray[np.float64]]:
         """The values of further deals by question, NaN for a deal without one."""
@@ -228,6 +251,7 @@ class _Measuring:
                 score_resampled=resampled.score(measure)[kept],
                 area_deals=np.array([area_value(deal, self.questions.area_range) for deal in merged.deals]),
                 deals={question_of(value.row): value.deals for value in rows if value.deals is not None},
+                fit_errors={question_of(value.row): value.fit_error for value in rows if value.fit_error},
                 exact_cost=exact_cost,
                 exact_score=exact_score,
                 chose=not merged.choices.single,

@@ -41,8 +41,8 @@ class ComparedEntry:
 
     ``resampled`` are [resamples] each; ``certainty`` [layers - 1, samples]; ``cost`` and ``score`` are the band's,
     [costs] and [costs, resamples]; the exact curve [points] exists in-sample only. ``deals`` are the values of every
-    deal of folds, [deals], where there are several; ``area_deals`` the areas of all but the first. ``chose`` says that
-    its parameters were chosen among several.
+    deal of folds, [deals], where there are several; ``area_deals`` the areas of all but the first. ``fit_errors`` are
+    the errors that come from fitting. ``chose`` says that its parameters were chosen among several.
     """
 
     protocol: str
@@ -57,6 +57,7 @@ class ComparedEntry:
     score_resampled: Array
     area_deals: Array = field(default_factory=lambda: np.zeros(0))
     deals: dict[Question, Array] = field(default_factory=dict)
+    fit_errors: dict[Question, float] = field(default_factory=dict)
     exact_cost: Array | None = None
     exact_score: Array | None = None
     chose: bool = False
@@ -126,6 +127,8 @@ def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
                 "chose": entry.chose,
                 "questions": written(entry.resampled),
                 "deal_questions": written(entry.deals),
+                "fit_questions": written(entry.fit_errors),
+                "fit_errors": list(entry.fit_errors.values()),
             }
         )
     np.savez(folder / "compared.npz", **arrays)
@@ -166,5 +169,6 @@ def _entry(record: Mapping[str, Any], number: int, arrays: Mapping[str, Array]) 
         chose=record["chose"],
         resampled=dict(zip(read_back(record["questions"]), resampled, strict=True)),
         deals=dict(zip(read_back(record["deal_questions"]), deals, strict=True)),
+        fit_errors=dict(zip(read_back(record["fit_questions"]), record["fit_errors"], strict=True)),
         **{name: arrays[f"{number}-{name}"] for name in (*ARRAYS, *(EXACT if exact else ()))},
     )

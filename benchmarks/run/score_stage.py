@@ -9,28 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.guarantees.split import certifying_part
-from exitbench.benchmarks.protocols.splits import Part, parts_of
+from exitbench.benchmarks.protocols.splits import Part, inner_folds, parts_of
 from exitbench.benchmarks.scoring.calibration_layers import cannot_run, check_inputs, lacking
 from exitbench.benchmarks.scoring.configuration import Configuration, configuration_of
 from exitbench.benchmarks.scoring.fitted_scores import FitSize, FittedScores
 from exitbench.benchmarks.scoring.score_cache import score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
-from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError, one_line
 from exitbench.progress import ProgressBar
 from exitbench.signals.contract.learned_signal import UntaughtError
 from exitbench.signals.contract.signal import ExitSignal
-
-INNER_FOLDS = 5
-"""Folds of a part's training samples, for the out-of-fold scores of a signal that learns."""
-
-INNER_SEED = 0x696E6E72
-"""Added to the seed of inner folds that are dealt anew: on a calibration cache, or where few outer ones are left."""
-
-FEWEST_INNER = 3
-"""With fewer of the outer folds left, inner ones are dealt anew: fits on less than two thirds would be others."""
 
 
 def score_signals(
@@ -260,9 +250,7 @@ class _Scoring:
         """
         cache, role = self.caches[part.train_role], part.train_role
         scores = np.full((cache.layers - 1, cache.rows), np.nan)
-        inner = part.dealt
-        if inner is None or len(np.unique(inner[part.train])) < FEWEST_INNER:
-            inner = folds(self._units(role), seed + INNER_SEED, INNER_FOLDS)
+        inner = inner_folds(part, self._units(role), seed)
         numbers = np.unique(inner[part.train])
         if len(numbers) < 2:
             count = int(part.train.sum())

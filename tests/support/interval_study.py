@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.exit_rates import rates_at_threshold
 from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.protocols.splits import DEAL_SEED
 from exitbench.benchmarks.replay.operating_points import nearest_point, randomised
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up
@@ -32,7 +33,8 @@ from exitbench.benchmarks.run.measure_stage import measure_signal
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.score_store import PLAIN, Samples, ScoredCache, ScoresKey
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.benchmarks.statistics.delong import dis_estimate, influence_differences
+from exitbench.benchmarks.statistics.deals import deal_error, paired_deal_error
+from exitbench.benchmarks.statistics.delong import influence_differences, logit_interval
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
 from exitbench.benchmarks.suites.questions import Questions
@@ -41,6 +43,7 @@ from tests.support.scored_cases import configuration
 DEPTH, LAYER, EQUAL = 12, 6, 8
 MATCHED, RATES = at_speed_up(2.0), at_speed_up(4.0)
 BLUR = 0.5
+DEALS = Questions().deals_of(learns=False)
 GRID = (0.0, 0.4, 0.8, 1.6)
 POPULATION = 200_000
 NOMINAL = {"coverage": 95.0, "error": 5.0}
@@ -207,18 +210,24 @@ class Study:
         self.note(f"marks of {EQUAL} equal signals, {READ_OFF}", "error", told_apart)
 
     def rank(self, number: int) -> None:
-        """The same for DIS, by its closed forms."""
+        """The same for DIS, by its closed forms: the mean over deals of folds, with the spread between them."""
         data = draw(np.random.default_rng((self.samples, number)), self.samples)
-        fold = folds(np.arange(self.samples), number)
         right = data.right[LAYER - 1 : LAYER]
-        rankings = [Ranking(scores[LAYER - 1 : LAYER], right, fold) for scores in (data.plain, *data.equal)]
+        dealt = [folds(np.arange(self.samples), number + deal * DEAL_SEED) for deal in range(DEALS)]
+        rankings = [
+            [Ranking(scores[LAYER - 1 : LAYER], right, fold) for fold in dealt] for scores in (data.plain, *data.equal)
+        ]
+        deals = np.array([[ranking.dis()[0] for ranking in of_signal] for of_signal in rankings])
+        values = deals.mean(axis=1)
         plain, equal = truths()["plain"].dis, truths()["equal"].dis
-        estimate = dis_estimate(rankings[0], 1)
-        self.note(RANKED, "coverage", estimate.low <= plain <= estimate.high)
-        values = np.array([ranking.dis()[0] for ranking in rankings])
-        influence = [ranking.influence(1, "half") for ranking in rankings]
+        error = float(np.hypot(rankings[0][0].std_err()[0], deal_error(deals[0])))
+        low, high = logit_interval(values[0], error)
+        self.note(RANKED, "coverage", low <= plain <= high)
+        influence = [of_signal[0].influence(1, "half") for of_signal in rankings]
         pairs = list(itertools.combinations(range(1, 1 + EQUAL), 2))
-        apart, *tests = influence_differences(values, influence, [(0, 1), *pairs])
+        every_pair = [(0, 1), *pairs]
+        between = np.array([paired_deal_error(deals[a], deals[b]) for a, b in every_pair])
+        apart, *tests = influence_differences(values, influence, every_pair, between)
         self.note(f"difference of {RANKED}", "coverage", apart.low <= plain - equal <= apart.high)
         self.note(f"p of two equal signals, {RANKED}", "error", is_claimed(tests[0].p_value))
         p_values = {(a - 1, b - 1): test.p_value for (a, b), test in zip(pairs, tests, strict=True)}
@@ -234,15 +243,22 @@ RANKED_DRAWS = 5
 """Data sets that are ranked for each one that goes through the stages of a run, which takes a hundred times as long."""
 
 
-def studied(samples: int, draws: int, first: int = 0, first_ranked: int | None = None) -> list[Tried]:
-    """The counts over ``draws`` data sets of so many samples, and five times as many that are only ranked.
-
-    ``first`` and ``first_ranked`` number the first of them, so that draws can be added to those of before.
-    """
+def ranked(samples: int, draws: int, first: int = 0) -> list[Tried]:
+    """The counts of DIS over ``draws`` data sets of so many samples; ``first`` numbers the first of them."""
     study = Study(samples)
-    start = first * RANKED_DRAWS if first_ranked is None else first_ranked
-    for number in range(start, start + draws * RANKED_DRAWS):
+    for number in range(first, first + draws):
         study.rank(number)
+    return list(study.tried.values())
+
+
+def read_off(samples: int, draws: int, first: int = 0) -> list[Tried]:
+    """The counts of what is read off curves, likewise."""
+    study = Study(samples)
     for number in range(first, first + draws):
         study.add(number)
     return list(study.tried.values())
+
+
+def studied(samples: int, draws: int, first: int = 0) -> list[Tried]:
+    """The counts of all questions that need no learning; five times as many data sets are ranked."""
+    return [*ranked(samples, draws * RANKED_DRAWS, first * RANKED_DRAWS), *read_off(samples, draws, first)]

@@ -17,15 +17,27 @@ from numpy.typing import NDArray
 
 from exitbench import CacheWriter, Direction, ExitSignal, Input, Layer, Reference, Tensor, evaluate, learned
 from exitbench.benchmarks.measures.ranking import Ranking
-from exitbench.benchmarks.protocols.splits import parts_of
+from exitbench.benchmarks.protocols.fit_errors import fit_errors
+from exitbench.benchmarks.protocols.splits import fold_numbers, inner_folds, parts_of
 from exitbench.benchmarks.replay.operating_points import randomised
 from exitbench.benchmarks.replay.replay_signal import replay_signal
+from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.scoring.score_cache import fitted
+from exitbench.benchmarks.statistics.delong import logit_interval
 from exitbench.cache import Cache, synthetic_cache
 from tests.support.interval_study import Tried
 
 LAYERS, WIDTH, LAYER, SPEED_UP = 6, 12, 3, 2.0
 ROWS, UNSEEN = 20_000, 8_000
+
+
+RANKED_LEARNED = "DIS of a learned signal"
+
+
+def ridge(design: NDArray[np.float64], right: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The weights of a ridge regression of right or wrong on a design [samples, columns]."""
+    normal = design.T @ design + np.eye(design.shape[1])
+    return np.asarray(np.linalg.solve(normal, design.T @ right.astype(np.float64)))
 
 
 @dataclass(frozen=True)
@@ -55,9 +67,7 @@ class Ridge(ExitSignal):
     def fit(self, calibration, labels):  # type: ignore[no-untyped-def]
         weights = []
         for layer in calibration:
-            design, target = self.design(layer), (layer.prediction == labels).double().numpy()
-            normal = design.T @ design + np.eye(design.shape[1])
-            weights.append(tuple(np.linalg.solve(normal, design.T @ target)))
+            weights.append(tuple(ridge(self.design(layer), (layer.prediction == labels).numpy())))
         return dataclasses.replace(self, weights=tuple(weights))
 
     def score(self, layer: Layer) -> Tensor:
@@ -103,6 +113,41 @@ class LearnedStudy:
             accuracy += share * float(exactly.accuracy)
             dis += share * float(Ranking(curve.scores.certainty, self.right[:-1]).dis()[LAYER - 1])
         return accuracy, dis
+
+    def ranked(self, samples: int, draws: int, first: int = 0) -> Tried:
+        """DIS alone, by the functions that the stages of a run call, for many more data sets than :meth:`studied`."""
+        tried = Tried(RANKED_LEARNED, samples, "coverage")
+        layer = [self.whole.logits(LAYER), self.whole.features(LAYER)]
+        design = Ridge.design(Layer(LAYER, LAYERS, 2, torch.from_numpy(self.whole.ids), *layer))
+        right = self.whole.predictions()[LAYER - 1] == self.whole.labels
+        for number in range(first, first + draws):
+            rng = np.random.default_rng((samples, number))
+            rows = UNSEEN + np.sort(rng.choice(ROWS - UNSEEN, samples, replace=False))
+            tried.note(self._is_covered(design, right, rows, number))
+        return tried
+
+    def _is_covered(
+        self, design: NDArray[np.float64], right: NDArray[np.bool_], rows: NDArray[np.int64], seed: int
+    ) -> bool:
+        """Whether the interval of DIS of one draw holds what its own fits do on unseen rows."""
+        drawn, answers = design[rows], right[rows]
+        parts = parts_of("cross-fit", self.whole.ids[rows], seed=seed, count=5)
+        certainty, out_of_fold, truth = np.zeros((1, len(rows))), [], 0.0
+        for part in parts:
+            weights = ridge(drawn[part.train], answers[part.train])
+            certainty[0, part.test] = drawn[part.test] @ weights
+            unseen = Ranking((design[:UNSEEN] @ weights)[None], right[None, :UNSEEN])
+            truth += part.test.mean() * float(unseen.dis()[0])
+            again, inner = np.zeros((1, len(rows))), inner_folds(part, self.whole.ids[rows], seed)
+            for fold in np.unique(inner[part.train]):
+                seen, own = part.train & (inner != fold), part.train & (inner == fold)
+                again[0, own] = drawn[own] @ ridge(drawn[seen], answers[seen])
+            out_of_fold.append(again)
+        ranking = Ranking(certainty, answers[None], fold_numbers(parts))
+        added = fit_errors(parts, certainty, out_of_fold, answers[None], self.whole.ids[rows], seed=seed)
+        error = np.hypot(ranking.std_err()[0], added[NOWHERE, 1, "", "dis"])
+        low, high = logit_interval(float(ranking.dis()[0]), float(error))
+        return low <= truth <= high
 
     def studied(self, samples: int, draws: int, first: int = 0, resamples: int = 400) -> list[Tried]:
         """The counts over ``draws`` data sets; ``first`` numbers the first of them."""

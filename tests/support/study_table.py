@@ -1,7 +1,8 @@
 """The table of the study of intervals and marks: its counts as a file, and as a table in ``docs/statistics.md``.
 
 ``python -m tests.support.study_table --draws 100`` adds so many draws of each size to the stored counts and writes
-both; ``--fresh`` starts from nothing, as is needed once intervals or marks are made in another way.
+both; ``--parts`` draws only some parts, and ``--fresh`` starts them from nothing, as is needed once their intervals or
+marks are made in another way.
 """
 
 from __future__ import annotations
@@ -13,13 +14,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from exitbench.places import FIXTURES
-from tests.support.interval_study import Tried, studied
-from tests.support.learned_study import LearnedStudy
+from tests.support.interval_study import RANKED_DRAWS, Tried, ranked, read_off
+from tests.support.learned_study import RANKED_LEARNED, LearnedStudy
 
 STORED = FIXTURES / "studies" / "intervals.csv"
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 BEGIN, END = "<!-- written by tests/support/study_table.py: begin -->", "<!-- end -->"
 SIZES = (277, 872)
+PARTS = {
+    "ranked": "DIS",
+    "curves": "accuracy at 2x",
+    "learned": "accuracy at 2x of a learned signal",
+    "ranked-learned": RANKED_LEARNED,
+}
+"""The parts of the study, each with a question whose draws number the next ones."""
 HEADINGS = {"coverage": "95% intervals that hold the truth", "error": "false claims at a nominal 5%"}
 
 
@@ -41,12 +49,13 @@ def store_counts(counts: Sequence[Tried], file: Path = STORED) -> None:
 
 
 def added(counts: Iterable[Tried]) -> list[Tried]:
-    """Counts of the same question and size taken together, in the order of their first appearance."""
+    """Counts of the same question and size taken together: part by part, else as they first appear."""
     together: dict[tuple[str, int], Tried] = {}
     for count in counts:
         whole = together.setdefault((count.question, count.samples), Tried(count.question, count.samples, count.kind))
         whole.hits, whole.draws = whole.hits + count.hits, whole.draws + count.draws
-    return list(together.values())
+    order = list(PARTS)
+    return sorted(together.values(), key=lambda count: order.index(part_of(count.question)))
 
 
 def study_table(counts: Sequence[Tried]) -> str:
@@ -78,23 +87,46 @@ def with_table(page: str, table: str) -> str:
     return f"{before}{BEGIN}\n\n{table}\n{END}{after}"
 
 
+def add_draws(part: str, draws: int, counts: Sequence[Tried], folder: Path) -> list[Tried]:
+    """Counts with draws of one part of the study added, numbered on from those before."""
+    done = {(count.question, count.samples): count.draws for count in counts}
+    more: list[Tried] = []
+    for samples in SIZES:
+        first = done.get((PARTS[part], samples), 0)
+        if part == "ranked":
+            more += ranked(samples, draws * RANKED_DRAWS, first)
+        elif part == "ranked-learned":
+            more.append(LearnedStudy(folder / str(samples)).ranked(samples, draws * RANKED_DRAWS, first))
+        elif part == "curves":
+            more += read_off(samples, draws, first)
+        else:
+            read_off_curves = LearnedStudy(folder / str(samples)).studied(samples, draws, first)
+            more += [count for count in read_off_curves if count.question != RANKED_LEARNED]
+    return added([*counts, *more])
+
+
+def part_of(question: str) -> str:
+    """Which part of the study answers a question."""
+    if "learned" in question:
+        return "ranked-learned" if question == RANKED_LEARNED else "learned"
+    return "ranked" if "DIS" in question else "curves"
+
+
 def main() -> None:
     """Add draws, then write the counts and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, required=True, help="data sets of each size; 0 writes the page again")
-    parser.add_argument("--fresh", action="store_true", help="forget the stored counts")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="parts of the study to draw")
+    parser.add_argument("--fresh", action="store_true", help="forget the stored counts of these parts")
     options = parser.parse_args()
-    counts = [] if options.fresh else stored_counts()
-    first = {(count.question, count.samples): count.draws for count in counts}
-    with tempfile.TemporaryDirectory() as folder:
-        learned = LearnedStudy(Path(folder)) if options.draws else None
-        for samples in SIZES if options.draws else ():
-            done, ranked = (first.get((question, samples), 0) for question in ("accuracy at 2x", "DIS"))
-            counts += studied(samples, options.draws, done, ranked)
-            assert learned is not None
-            counts += learned.studied(samples, options.draws, first.get(("DIS of a learned signal", samples), 0))
+    counts = stored_counts() if STORED.exists() else []
+    if options.fresh:
+        counts = [count for count in counts if part_of(count.question) not in options.parts]
     STORED.parent.mkdir(exist_ok=True)
-    store_counts(added(counts))
+    for part in options.parts if options.draws else ():
+        with tempfile.TemporaryDirectory() as folder:
+            counts = add_draws(part, options.draws, counts, Path(folder))
+        store_counts(counts)
     PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), study_table(stored_counts())), encoding="utf-8")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.calibration import calibration_errors
-from exitbench.benchmarks.measures.equal_share import EqualShareErrors, all_layers, equal_share_errors
+from exitbench.benchmarks.measures.equal_share import EqualShareErrors, equal_share_errors
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Verdict, joined
@@ -25,11 +25,13 @@ def equal_share_rows(blank: Row, ranking: Ranking) -> list[Row]:
     nowhere = Verdict("undefined", "the signal has no score at any layer")
     verdict = Verdict() if ranking.scored.any() else nowhere
     together = here._replace(reason=joined(verdict.reason or reason, blank.reason))
-    rows = rate_rows_of(together, all_layers(ranking), verdict, ranking.groups)
-    for layer in range(1, ranking.layers + 1):
-        verdict = ranking.some_layers(slice(layer - 1, layer)).verdict(1)
-        there = here._replace(layer=layer, reason=joined(verdict.reason, blank.reason))
-        rows += rate_rows_of(there, equal_share_errors(ranking, layer), verdict, ranking.groups)
+    layers = [ranking.some_layers(slice(row, row + 1)) for row in range(ranking.layers)]
+    errors = [equal_share_errors(layer, 1) for layer in layers]
+    rows = rate_rows_of(together, sum(errors[1:], start=errors[0]), verdict, ranking.groups)
+    for number, (layer, of_layer) in enumerate(zip(layers, errors, strict=True), start=1):
+        verdict = layer.verdict(1)
+        there = here._replace(layer=number, reason=joined(verdict.reason, blank.reason))
+        rows += rate_rows_of(there, of_layer, verdict, ranking.groups)
     return rows
 
 

@@ -28,12 +28,14 @@ class Measured:
     """One number with, where it was read off a curve, its resamples [resamples].
 
     Under several deals of folds the value is their mean, ``deals`` has the value of each, and the resamples, which are
-    those of the first deal, lie around the mean without the spread between deals.
+    those of the first deal, lie around the mean without the spread between deals. ``fit_error`` is the part of its
+    error that comes from fitting.
     """
 
     row: Row
     resampled: Resampled | None = None
     deals: NDArray[np.float64] | None = None
+    fit_error: float = 0.0
 
 
 def with_intervals(rows: Sequence[Measured]) -> list[Measured]:
@@ -74,6 +76,22 @@ def over_deals(measured: Measured, further: Deals) -> Measured:
         low, high = influence_interval(row.measure, value, error)
         row = row._replace(std_err=error, low=low, high=high)
     return Measured(row, moved, deals)
+
+
+FITTED = "the error has what other fits change added"
+"""What a number of a signal that learns says where its error knows of the fit."""
+
+
+def with_fit_error(measured: Measured, errors: Mapping[Question, float]) -> Measured:
+    """A number whose error comes from influence values, with the error of fitting added where there is one."""
+    row = measured.row
+    added = errors.get(question_of(row))
+    if added is None or measured.resampled is not None or np.isnan(row.std_err):
+        return measured
+    error = float(np.hypot(row.std_err, added))
+    low, high = influence_interval(row.measure, row.value, error)
+    reason = joined(row.reason, FITTED)
+    return replace(measured, row=row._replace(std_err=error, low=low, high=high, reason=reason), fit_error=added)
 
 
 def influence_interval(measure: str, value: float, error: float) -> tuple[float, float]:

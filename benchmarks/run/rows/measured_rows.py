@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -15,9 +16,10 @@ from exitbench.benchmarks.replay.tally import Tally, score_verdict
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
+from exitbench.benchmarks.run.measurements import Question
 from exitbench.benchmarks.run.rows.certainty_rows import calibration_rows, equal_share_rows
 from exitbench.benchmarks.run.rows.exit_rate_rows import rate_rows
-from exitbench.benchmarks.run.rows.measured import Deals, Measured, over_deals, with_intervals
+from exitbench.benchmarks.run.rows.measured import Deals, Measured, over_deals, with_fit_error, with_intervals
 from exitbench.benchmarks.run.rows.ranking_rows import ranking_rows
 from exitbench.benchmarks.scoring.outcomes import TASK_SCORES, Measure
 from exitbench.benchmarks.scoring.score_store import Samples
@@ -36,13 +38,14 @@ def measured_rows(
     questions: Questions,
     first_exit: int,
     further: Deals,
+    fitting: Mapping[Question, float],
     *,
     is_probability: bool = False,
 ) -> list[Measured]:
     """Every number of one entry; ``blank`` has the key columns that all rows share, and the entry's own reason.
 
-    ``further`` are the values of further deals of folds. ``is_probability`` says that its certainties are probabilities
-    of being right, whose calibration is measured.
+    ``further`` are the values of further deals of folds, ``fitting`` the errors that come from fits.
+    ``is_probability`` says that its certainties are probabilities of being right, whose calibration is measured.
     """
     rows: list[Measured] = []
     primary = with_choice(blank, merged, merged.choices.primary)
@@ -58,7 +61,7 @@ def measured_rows(
             rows += loss_rows(here, merged, samples)
     rates_point = merged.choices.rates
     rows += rate_rows(with_choice(blank, merged, rates_point)._replace(operating_point=rates_point), merged, samples)
-    return with_intervals([over_deals(measured, further) for measured in rows])
+    return with_intervals([with_fit_error(over_deals(measured, further), fitting) for measured in rows])
 
 
 def with_choice(blank: Row, merged: MergedParts, point: OperatingPoint) -> Row:
