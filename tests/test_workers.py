@@ -280,5 +280,5 @@ def test_what_a_crash_of_the_machine_damaged_is_done_again(tmp_path, name, conte
 
 
 def test_no_job_at_all_is_refused():
-    with pytest.raises(InputError, match="at least one job, found 0"):
+    with pytest.raises(InputError, match="expected between 1 and 4,096 jobs, found 0"):
         Workers(0)

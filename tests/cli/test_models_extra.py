@@ -40,10 +40,12 @@ compact with-features compacted
 import arrays.npz --task sst2 --split dev --out imported
 verify imported
 score little --signal deebert --out scores.parquet
-threshold little --signal deebert --speed-up 2 --resamples 2
+threshold little --signal deebert --speed-up 2 --resamples 2 --out policy.json
+watch-drift policy.json answers.csv
 run little {QUICK} --jobs 1 --out a
 run little {QUICK} --jobs 2 --out b
 report a
+power a
 compare a b
 check small.toml --update --jobs 2
 check small.toml --jobs 1
@@ -89,6 +91,7 @@ def folder(tmp_path: Path) -> Path:
     ):
         (tmp_path / link).symlink_to(CACHES / name)
     np.savez(tmp_path / "arrays.npz", labels=generator.integers(0, 2, 40), logits=generator.normal(size=(4, 40, 2)))
+    (tmp_path / "answers.csv").write_text("exit_layer,score\n2,0.1\n6,\n")
     (tmp_path / "small.toml").write_text(SUITE.replace('"nsp", "cap[alpha=0.1|1]"', '"cap"'))
     return tmp_path
 

@@ -152,7 +152,9 @@ def test_a_bad_learner_gets_numbers_that_fresh_rows_confirm(caches: tuple[Path, 
 def test_every_number_of_a_learner_says_what_its_interval_leaves_out(caches: tuple[Path, Path]) -> None:
     results = evaluate(caches[0], [Noise(), "deebert"], protocols=["cross-fit"], losses=[], resamples=2).results
     with_reason = results["reason"].str.contains("resamples repeat the choice of the threshold, not the fit")
-    assert with_reason[results["signal"] == "noise"].all()
+    # What is certified is about the policy as it was fitted and chosen on other rows: its interval leaves nothing out.
+    certified = results["measure"] == "certified_speed_up"
+    assert with_reason[(results["signal"] == "noise") & ~certified].all()
     assert not with_reason[results["signal"] != "noise"].any()
 
 
@@ -290,7 +292,7 @@ def test_fits_are_shared_between_the_parts_of_a_protocol_and_none_has_seen_what_
         return fitted(signal, source, rows, **options)
 
     monkeypatch.setattr(fitted_scores, "fitted", counted)
-    questions = Questions(protocols=("in-sample", "cross-fit"), resamples=2)
+    questions = Questions(protocols=("in-sample", "cross-fit"), resamples=2, promises=False)
     scored = score_signals(cache, [Memory()], questions)
     assert len(seen) == len(set(seen)) == 5 + 10
     parts = parts_of("cross-fit", scored.samples().units, seed=0, count=5)
@@ -299,7 +301,7 @@ def test_fits_are_shared_between_the_parts_of_a_protocol_and_none_has_seen_what_
         others = [other for other in parts if other is not part]
         expected = {frozenset(ids[part.train & ~other.test].tolist()) for other in others}
         assert expected | {frozenset(ids[part.train].tolist())} <= set(seen)
-    few = Questions(protocols=("cross-fit",), folds=3, resamples=2)
+    few = Questions(protocols=("cross-fit",), folds=3, resamples=2, promises=False)
     seen.clear()
     score_signals(cache, [Memory()], few)
     assert len(seen) == 3 * (1 + 5), "with few folds inner ones are dealt anew"

@@ -20,6 +20,9 @@ from tests.support.table_runs import sixty_signals, small_run, three_rows
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
+ACROSS = {"ranks", "profile"}
+"""The figures over many tasks, which one cache does not have."""
+
 
 def texts_of(svg: bytes) -> list[str]:
     return [
@@ -37,7 +40,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 
 def test_a_run_has_a_figure_of_every_kind(small: FinishedRun) -> None:
-    assert {figure.spec.kind for figure in figures_of(small)} == set(KINDS)
+    assert {figure.spec.kind for figure in figures_of(small)} == set(KINDS) - ACROSS
 
 
 @pytest.mark.e2e
@@ -60,7 +63,7 @@ def test_the_users_settings_of_matplotlib_change_no_figure(small: FinishedRun) -
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - ACROSS))
 def test_a_figure_is_the_same_bytes_each_time(small: FinishedRun, kind: str) -> None:
     svg, png = drawn(small, kind)
     assert (svg, png) == drawn(small, kind)

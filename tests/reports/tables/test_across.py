@@ -51,6 +51,7 @@ def test_the_diagram_and_the_profile_are_drawn(run: FinishedRun) -> None:
     figures = {figure.spec.kind: figure for figure in figures_of(run) if figure.topic == "across"}
     assert set(figures) == {"ranks", "profile"}
     svg, _ = render(run, figures["ranks"])
+    assert render(run, figures["ranks"])[0] == svg, "the same bytes each time"
     for text in ("critical difference", "by DIS", "DeeBERT (", "Margin ("):
         assert text in svg.decode()
     svg, _ = render(run, figures["profile"])
