@@ -75,7 +75,8 @@ def rewritten(folder: Path, target: Path, order: np.ndarray, flipped: int | None
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("suite", ["smoke", "paper"])
+# The check of paper, a minute, is a job of its own on every push: .github/workflows/exitbench.yml.
+@pytest.mark.parametrize("suite", ["smoke", pytest.param("paper", marks=pytest.mark.slow)])
 def test_the_committed_fixtures_give_the_committed_numbers(suite: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(suite, "--jobs", 2)  # in processes without the tracing of coverage, which would double the time
     shown = capsys.readouterr().out

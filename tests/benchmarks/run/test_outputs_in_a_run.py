@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 from exitbench import ExitSignal, Reference
 
+pytestmark = pytest.mark.long
+
 @dataclass(frozen=True)
 class ReadsLte(ExitSignal):
     """The network's own exit score."""

@@ -14,6 +14,8 @@ from exitbench.reports.tables.across.across_tables import across_tables, varianc
 from tests.support.shown_numbers import check_numbers
 from tests.support.table_runs import across_run, small_run
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:

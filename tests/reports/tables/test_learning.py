@@ -10,6 +10,8 @@ from exitbench.reports.tables.learning import NO_REFERENCE, learned_gain_cell, l
 from exitbench.reports.verdict.learning import learning_lines
 from tests.support.table_runs import learned_run, small_run
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:

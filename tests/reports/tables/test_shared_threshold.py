@@ -12,6 +12,8 @@ from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.shared_threshold import gain_cell, shared_threshold_tables
 from tests.support.table_runs import per_layer_run, small_run
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:

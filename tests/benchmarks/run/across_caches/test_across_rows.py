@@ -18,6 +18,8 @@ from tests.support.page_runs import suite
 from tests.support.seed_caches import seeds_of
 from tests.support.table_runs import across_run
 
+pytestmark = pytest.mark.long
+
 SIGNALS = ["e-lang", "deebert", "margin"]
 PARAMETERS = {"e-lang": "temperature=1,center=false"}
 
