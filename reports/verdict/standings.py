@@ -103,6 +103,12 @@ class Standings:
             shared=tuple(self.label(row) for row in shared),
         )
 
+    def absent(self, question: ColumnKey) -> list[str]:
+        """The entries that take no part in a column: not matched there, degenerate, or an average without a task."""
+        compared = {(row.signal, row.parameters) for row in self._columns.get(question, [])}
+        entries = ((entry.signal, entry.parameters) for entry in self.run.entries)
+        return [self.run.label(*entry) for entry in entries if entry not in compared]
+
     def task_of(self, question: ColumnKey) -> str:
         cache = next((cache for cache in self.run.caches if cache.name == question[0]), None)
         return f"average of {question[1]}" if cache is None else task_with_model(self.run, cache)

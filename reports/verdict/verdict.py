@@ -37,6 +37,7 @@ def verdict_of(standings: Standings) -> RunVerdict:
     ranks = standings.at_layers(protocol)
     sentences = [
         lead_sentence(scores, speed_up, protocol),
+        absent_sentence(standings, scores),
         winners_sentence(scores),
         ranking_sentence(ranks),
         others_sentence(run, protocol),
@@ -75,6 +76,18 @@ def lead_sentence(standings: Sequence[ColumnStanding], speed_up: float, protocol
         f" ({protocol}); ",
         *certainty(first),
     )
+
+
+def absent_sentence(standings: Standings, scores: Sequence[ColumnStanding]) -> Sentence:
+    """Who could not be compared in the headline's column, so that its best is not taken for the best of all."""
+    if not scores or scores[0].compared < 2:
+        return ()
+    names = standings.absent(scores[0].question)
+    if not names:
+        return ()
+    listing = ", ".join(short_name(name) for name in names)
+    why = "is compared there" if scores[0].cache else "has a comparable score on every task"
+    return (f"Not part of this: {listing}; only what {why} takes part.",)
 
 
 def pace_of(standing: ColumnStanding) -> Sentence:

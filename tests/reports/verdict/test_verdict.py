@@ -16,6 +16,7 @@ from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings
 from exitbench.reports.verdict.verdict import (
     RunVerdict,
     Sentence,
+    absent_sentence,
     lead_sentence,
     ranking_sentence,
     verdict_of,
@@ -90,6 +91,15 @@ def test_those_level_with_the_best_are_named_and_the_clear_lead_is_the_next(
         & ((pairs["signal_a"] == first.signal) | (pairs["signal_b"] == first.signal))
     ]
     assert first.behind.p_value.value == tested["p_against_best"].item() < 0.05
+
+
+def test_who_is_missing_from_the_headline_is_named(verdict: RunVerdict, run_dir: Path, column: pd.DataFrame) -> None:
+    entries = pd.read_parquet(run_dir / "results.parquet").query("measure == 'dis' and signal != 'random'")["signal"]
+    assert set(entries) - set(column["signal"]) - {"detectable"} == {"pabee"}, "not matched on some task"
+    assert words(verdict.sentences[1]).startswith("Not part of this: PABEE; only what has a comparable score on every")
+    standings = Standings(SourceRows(FinishedRun(run_dir)))
+    alone = [replace(verdict.standings[0], compared=1)]
+    assert absent_sentence(standings, alone) == () == absent_sentence(standings, [])
 
 
 def test_every_task_has_its_standing(verdict: RunVerdict) -> None:
