@@ -15,12 +15,12 @@ from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.verdict.alerts import alerts_of
 from tests.support.command_line import QUICK, exit_code
 
+pytestmark = pytest.mark.long
+
 READS_LTE = '''
 from dataclasses import dataclass
 from typing import ClassVar
 from exitbench import ExitSignal, Reference
-
-pytestmark = pytest.mark.long
 
 @dataclass(frozen=True)
 class ReadsLte(ExitSignal):
