@@ -16,7 +16,7 @@ from typing import Any
 
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
-from exitbench.benchmarks.results.vocabulary import BOUNDS
+from exitbench.benchmarks.results.vocabulary import BOUNDS, CERTIFIED
 from exitbench.errors import InputError
 from exitbench.reports.paired_points import Paired, adjusted, paired_points
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -167,7 +167,7 @@ def other_numbers(
             for row in run.rows.values()
             if (row.signal, row.parameters) == (entry.signal, entry.parameters)
             and row.cache in names
-            and row.protocol in protocols
+            and row.protocol in (*protocols, CERTIFIED)
             and row.signal not in BOUNDS
             and is_unpaired(row)
             and (row.measure != "area" or comparable_areas)

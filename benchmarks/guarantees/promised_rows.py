@@ -1,6 +1,6 @@
 """What can be promised of every signal in a run: the certified speed-up for a harm of 2 and of 1 points.
 
-The rows depend on no protocol (half of the cache chooses, half certifies), so they stand under a suite's first one.
+Half of the cache chooses and half certifies, whatever protocols a suite names: the rows have a protocol of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from exitbench.benchmarks.guarantees.sentences import promised
 from exitbench.benchmarks.results.operating_point import within_harm
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
-from exitbench.benchmarks.results.vocabulary import CERTIFIED_SPEED_UP, PROMISED_CONFIDENCE, PROMISED_HARMS
+from exitbench.benchmarks.results.vocabulary import (
+    CERTIFIED,
+    CERTIFIED_SPEED_UP,
+    PROMISED_CONFIDENCE,
+    PROMISED_HARMS,
+)
 from exitbench.benchmarks.scoring.score_store import ScoredCache
 from exitbench.errors import InputError
 
@@ -27,6 +32,7 @@ def promised_rows(blank: Row, scored: ScoredCache, numbers: Sequence[int], defau
 
     A promise that cannot be given is ``undefined``, with what would be needed.
     """
+    blank = blank._replace(protocol=CERTIFIED)
     points = [within_harm(harm) for harm in PROMISED_HARMS]
     rows = [blank._replace(measure=CERTIFIED_SPEED_UP, operating_point=point) for point in points]
     kept = [number for number in numbers if not scored.configurations[number].no_promise]

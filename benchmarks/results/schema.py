@@ -21,8 +21,8 @@ reader could doubt:
 ``operating_point``
     Empty, ``speed_up=4``, ``loss=0.5``, ``harm=2``, ``tau=0.3``, ``tau=median`` or ``final``. At ``harm=2`` there is
     ``certified_speed_up`` only: that of a threshold of which it is certain with 90% confidence that at most 2 points of
-    the answers are wrong where the last layer's is right. It depends on no protocol, so it has rows under the suite's
-    first one only; ``n`` are the certifying samples. The median is a
+    the answers are wrong where the last layer's is right. Half of the samples chose and half certified, whatever
+    protocols the suite names, so its ``protocol`` is ``certified``; ``n`` are the certifying samples. The median is a
     threshold that is itself a cached score (see :mod:`exitbench.benchmarks.suites.suite`); its number is in
     ``threshold`` and not here. A fixed threshold involves no choice, so its values have rows under the
     suite's first protocol only.

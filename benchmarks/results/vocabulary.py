@@ -8,6 +8,8 @@ RESULTS_SCHEMA = 2
 """The number in ``run.json`` that says which columns the result files have."""
 
 PROTOCOLS = ("in-sample", "cross-fit", "held-out")
+CERTIFIED = "certified"
+"""The protocol of promises, whatever protocols a suite names: half of the rows choose, the other half certify."""
 
 MEDIAN, ALL, PER_LAYER = "median", "all", "per-layer"
 """Words for thresholds in a suite."""

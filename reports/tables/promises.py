@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from exitbench.benchmarks.results.operating_point import within_harm
-from exitbench.benchmarks.results.vocabulary import CERTIFIED_SPEED_UP, PROMISED_CONFIDENCE, PROMISED_HARMS
+from exitbench.benchmarks.results.vocabulary import (
+    CERTIFIED,
+    CERTIFIED_SPEED_UP,
+    PROMISED_CONFIDENCE,
+    PROMISED_HARMS,
+)
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.run_data.run_caches import Group
@@ -12,8 +17,9 @@ from exitbench.reports.tables.table import Cell, Table, TableColumn
 from exitbench.reports.tables.table_parts import entry_rows, finished
 
 NOTES = (
-    "Half of the rows chose the parameters and the path of thresholds; the other half certified the fastest one by "
-    "learn then test with the exact binomial test. Where nothing is promised: do not exit.",
+    f"Protocol: {CERTIFIED}. Half of the rows chose the parameters and the path of thresholds; the other half "
+    "certified the fastest one by learn then test with the exact binomial test. Where nothing is promised: do not "
+    "exit.",
     "It holds for rows drawn as these were, answered by the same network with the same preprocessing.",
     "Each cell is a promise by itself: taking the best of a column is a look at several, which `exitbench threshold "
     "--guarantee` with several signals accounts for.",
@@ -31,7 +37,7 @@ def promise_table(run: FinishedRun, group: Group) -> Table:
 
     def cells(signal: str, parameters: str) -> list[Cell]:
         return [
-            ratio(run.row(cache, cache.protocols[0], signal, parameters, CERTIFIED_SPEED_UP, within_harm(harm)))
+            ratio(run.row(cache, CERTIFIED, signal, parameters, CERTIFIED_SPEED_UP, within_harm(harm)))
             for harm in PROMISED_HARMS
             for cache in group.caches
         ]

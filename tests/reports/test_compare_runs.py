@@ -8,6 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from exitbench.benchmarks.results.files import RunFiles, write_table
+from exitbench.benchmarks.results.schema import rows_table
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import main
@@ -93,6 +95,19 @@ def test_what_only_one_run_has_is_named(comparison: Comparison) -> None:
 def test_an_unchanged_signal_has_not_moved(comparison: Comparison) -> None:
     assert comparison.same > 0
     assert {change.signal_a for change in comparison.moved} == {"cap[alpha=0.1|1]"}
+
+
+def test_promises_are_compared_too(paths: tuple[Path, Path], tmp_path: Path) -> None:
+    other = shutil.copytree(paths[0], tmp_path / "other")
+    rows = [
+        row._replace(value=1.25) if (row.measure, row.signal) == ("certified_speed_up", "deebert") else row
+        for row in RunFiles(other).rows()
+    ]
+    write_table(other / "results.parquet", rows_table(rows))
+    moved = compare_runs(paths[0], other).moved
+    assert {(change.protocol, change.signal_a, change.measure) for change in moved} == {
+        ("certified", "deebert", "certified_speed_up")
+    }
 
 
 def test_adjusted_p_values_are_never_smaller(comparison: Comparison) -> None:

@@ -35,7 +35,7 @@ def test_a_row_is_what_the_verb_certifies(tmp_path, text):
         record = guaranteed_threshold(cache, [load_registry().expand(text)], Promise(RISKS["harm"], limit))
         assert (row.value, row.low, row.high) == (record.speed_up.value, record.speed_up.low, record.speed_up.high)
         assert (row.threshold, row.n) == (record.threshold, record.guarantee.rows_certify)
-        assert (row.protocol, row.status) == ("cross-fit", "ok")
+        assert (row.protocol, row.status) == ("certified", "ok")
         assert ("certified: alpha=" in row.reason) == ("|" in text)
 
 

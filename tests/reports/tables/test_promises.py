@@ -17,8 +17,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 def test_every_cell_is_a_row_of_the_files(run):
     results = pd.read_parquet(run.path / "results.parquet")
     stored = results[results.measure == "certified_speed_up"]
-    assert set(stored.protocol) == {run.suite["protocols"][0]}
+    assert set(stored.protocol) == {"certified"}
     (table, *_) = promise_tables(run)
+    assert table.notes[0].startswith("Protocol: certified. Half of the rows chose")
     assert len(table.columns) == 1 + 2 * len(run.groups[0].caches)
     values = {value for value in stored.value if value == value}
     shown = [cell for row in table.rows for cell in row.cells[1:]]

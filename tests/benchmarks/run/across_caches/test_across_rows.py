@@ -60,6 +60,13 @@ def test_a_grid_that_was_chosen_on_the_scored_rows_takes_no_part(across: pd.Data
     assert "temperature=2|4,center=false" not in set(across.parameters_a) | set(across.parameters_b)
 
 
+def test_no_average_and_no_statistic_is_made_of_promises(files: RunFiles, across: pd.DataFrame) -> None:
+    protocols = {(row.protocol, bool(row.cache)) for row in files.rows()}
+    assert ("certified", True) in protocols
+    assert ("certified", False) not in protocols
+    assert "certified" not in set(across["protocol"])
+
+
 def test_scores_are_normalised_between_random_exits_and_the_oracle(across: pd.DataFrame, scores: pd.DataFrame) -> None:
     normal = scores[SIGNALS].sub(scores["random"], axis=0).div(scores["oracle"] - scores["random"], axis=0)
     means = across[across.statistic == "interquartile_mean"].set_index("signal_a")
