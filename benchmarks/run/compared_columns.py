@@ -33,7 +33,7 @@ from exitbench.benchmarks.run.measurements import Question, question_of
 from exitbench.benchmarks.scoring.groups import summed_by_group
 from exitbench.benchmarks.statistics.deals import paired_deal_error
 from exitbench.benchmarks.statistics.delong import influence_differences
-from exitbench.benchmarks.statistics.intervals import differences
+from exitbench.benchmarks.statistics.intervals import score_differences
 from exitbench.benchmarks.statistics.multiple_comparisons import ColumnMarks, column_marks
 from exitbench.benchmarks.statistics.power import POWER, claimable
 
@@ -185,7 +185,8 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
         tests = influence_differences(values, influence, pairs, errors)
     else:
         draws = np.stack([contestant.resampled[question] for contestant, _ in present])
-        tests = differences(values, draws, pairs, errors=errors)
+        influence = [contestant.score_influence.get(question) for contestant, _ in present]
+        tests = score_differences(values, draws, influence, pairs, errors=errors)
     return dict(zip(pairs, tests, strict=True))
 
 

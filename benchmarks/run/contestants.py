@@ -33,6 +33,7 @@ class Contestant:
     ties: Ties
     deals: Mapping[Question, NDArray[np.float64]]
     fit_errors: Mapping[Question, float]
+    score_influence: Mapping[Question, NDArray[np.float64]]
     flattered: bool = False
 
     @classmethod
@@ -61,6 +62,7 @@ class Contestant:
             ties=ties,
             deals=deals,
             fit_errors=entry.fit_errors,
+            score_influence={name: summed_by_group(values, groups) for name, values in entry.influence.items()},
             flattered=is_flattered(entry.protocol, chose=entry.chose),
         )
 

@@ -35,7 +35,7 @@ from exitbench.benchmarks.run.evaluated_configurations import (
 from exitbench.benchmarks.run.measurements import ComparedEntry, MeasuredSignal, Question, question_of
 from exitbench.benchmarks.run.rows.figure_rows import FigureData
 from exitbench.benchmarks.run.rows.measured import Measured, with_reasons
-from exitbench.benchmarks.run.rows.measured_rows import measured_rows, with_choice
+from exitbench.benchmarks.run.rows.measured_rows import measured_rows, score_influences, with_choice
 from exitbench.benchmarks.run.rows.per_layer_rows import per_layer_rows
 from exitbench.benchmarks.scoring.configuration import Configuration, grid_text
 from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
@@ -252,6 +252,7 @@ class _Measuring:
                 area_deals=np.array([area_value(deal, self.questions.area_range) for deal in merged.deals]),
                 deals={question_of(value.row): value.deals for value in rows if value.deals is not None},
                 fit_errors={question_of(value.row): value.fit_error for value in rows if value.fit_error},
+                influence=score_influences(merged),
                 exact_cost=exact_cost,
                 exact_score=exact_score,
                 chose=not merged.choices.single,

@@ -3,8 +3,8 @@
 Every sample has a signed margin per layer that drifts towards the right answer, faster for easy samples; a prediction
 is right when its margin is positive, and a signal is the margin's size, blurred by a factor of its own. Truths are read
 off a population of 200,000, whose own error is a small fraction of any interval's width here. All of it is measured
-under ``cross-fit``. What is read off curves goes through the stages of a run, every choice repeated in every resample;
-DIS has closed forms, so many more data sets are ranked by the functions that those stages call.
+under ``cross-fit``. What is read off curves is evaluated, merged and tested by the functions that the stages of a run
+call, every choice repeated in every resample; DIS has closed forms, so many more data sets are ranked.
 """
 
 from __future__ import annotations
@@ -15,37 +15,43 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.exit_rates import rates_at_threshold
 from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.protocols.deal_values import point_values, rate_values
 from exitbench.benchmarks.protocols.splits import DEAL_SEED
 from exitbench.benchmarks.replay.operating_points import nearest_point, randomised
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.results.status import Difference
 from exitbench.benchmarks.results.vocabulary import is_claimed
-from exitbench.benchmarks.run.compare_stage import compare_signals
-from exitbench.benchmarks.run.measure_stage import measure_signal
+from exitbench.benchmarks.run.evaluated_configurations import evaluate_configurations, merged_parts
+from exitbench.benchmarks.run.rows.exit_rate_rows import rate_rows
+from exitbench.benchmarks.run.rows.measured import Measured, over_deals, with_intervals
+from exitbench.benchmarks.run.rows.measured_rows import point_rows, score_influences, with_choice
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.score_store import PLAIN, Samples, ScoredCache, ScoresKey
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.deals import deal_error, paired_deal_error
 from exitbench.benchmarks.statistics.delong import influence_differences, logit_interval
 from exitbench.benchmarks.statistics.hashed_randomness import folds
+from exitbench.benchmarks.statistics.intervals import score_differences
 from exitbench.benchmarks.statistics.multiple_comparisons import column_marks
 from exitbench.benchmarks.suites.questions import Questions
 from tests.support.scored_cases import configuration
 
 DEPTH, LAYER, EQUAL = 12, 6, 8
-MATCHED, RATES = at_speed_up(2.0), at_speed_up(4.0)
+MATCHED, RATES, PROTOCOL = at_speed_up(2.0), at_speed_up(4.0), "cross-fit"
 BLUR = 0.5
 DEALS = Questions().deals_of(learns=False)
 GRID = (0.0, 0.4, 0.8, 1.6)
 POPULATION = 200_000
+RESAMPLES = 250
+"""Resamples of a data set: a quarter of a run's. Percentiles of fewer resamples are noisier, never wider on average."""
 NOMINAL = {"coverage": 95.0, "error": 5.0}
 
 Column = tuple[OperatingPoint, int | None, str, str]
@@ -148,12 +154,63 @@ def scored(data: Draw) -> tuple[ScoredCache, list[list[int]]]:
     return cache, [*alone, list(range(len(alone), len(named)))]
 
 
+def asked(resamples: int, seed: int) -> Questions:
+    """What the study asks of a data set."""
+    return Questions(
+        speed_ups=(MATCHED.number,),
+        primary_speed_up=MATCHED.number,
+        rates_speed_up=RATES.number,
+        losses=(),
+        protocols=(PROTOCOL,),
+        resamples=resamples,
+        seed=seed,
+        promises=False,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """The numbers of one entry that are read off curves, by column, and what each sample adds to their errors."""
+
+    numbers: Mapping[Column, Measured]
+    influence: Mapping[Column, NDArray[np.float64]]
+
+
+def read_points(cache: ScoredCache, group: Sequence[int], questions: Questions) -> Entry:
+    """One entry with its intervals over all deals of folds.
+
+    These are the steps of a run without those whose numbers the study does not ask for: a test holds them against it.
+    """
+    merged = merged_parts(cache, evaluate_configurations(cache, group, questions), PROTOCOL, group, questions)
+    first = cache.configurations[group[0]]
+    blank = Row(**cache.key_columns, protocol=PROTOCOL, signal=first.signal, parameters="", measure="")
+    samples = cache.samples()
+    here = {point: with_choice(blank, merged, point)._replace(operating_point=point) for point in (MATCHED, RATES)}
+    rows = [*point_rows(here[MATCHED], merged.at(MATCHED), samples), *rate_rows(here[RATES], merged, samples)]
+    deals = [{**point_values(deal), **rate_values(deal)} for deal in merged.deals]
+    further = {column: np.array([values[column] for values in deals]) for column in COLUMNS.values()}
+    wanted = [measured for measured in rows if column_of(measured.row) in further]
+    measured = with_intervals([over_deals(number, further) for number in wanted])
+    return Entry({column_of(number.row): number for number in measured}, score_influences(merged))
+
+
+def tested_pairs(entries: Sequence[Entry], column: Column, pairs: Sequence[tuple[int, int]]) -> list[Difference]:
+    """The paired tests of a column, as a run makes them."""
+    numbers = [entry.numbers[column] for entry in entries]
+    deals = [number.deals for number in numbers if number.deals is not None]
+    errors = np.array([paired_deal_error(deals[a], deals[b]) for a, b in pairs])
+    values = np.array([number.row.value for number in numbers])
+    draws = np.stack([number.resampled for number in numbers if number.resampled is not None])
+    influence = [entry.influence.get(column) for entry in entries]
+    return score_differences(values, draws, influence, pairs, errors=errors)
+
+
 @dataclass
 class Study:
     """The counts of all questions at one number of samples."""
 
     samples: int
-    resamples: int = 400
+    resamples: int = RESAMPLES
     tried: dict[tuple[str, str], Tried] = field(default_factory=dict)
 
     def note(self, question: str, kind: str, hit: bool) -> None:
@@ -166,47 +223,27 @@ class Study:
         """Draw one data set, measure it as a run does, and note what its intervals and marks hold."""
         data = draw(np.random.default_rng((self.samples, number)), self.samples)
         cache, groups = scored(data)
-        questions = Questions(
-            speed_ups=(MATCHED.number,),
-            primary_speed_up=MATCHED.number,
-            rates_speed_up=RATES.number,
-            losses=(),
-            protocols=("cross-fit",),
-            resamples=self.resamples,
-            seed=number,
-        )
-        measured = [measure_signal(cache, [group], questions, ("results", "pairs")) for group in groups]
-        compared = compare_signals(cache, measured, questions, ("results", "pairs"))
-        self._values({(row.signal, *column_of(row), row.parameters): row for row in compared.rows})
-        self._differences(compared.pairs)
-        alone = compare_signals(cache, measured[1 : 1 + EQUAL], questions, ("results", "pairs"))
-        self._marks(alone.rows)
-
-    def _values(self, rows: Mapping[tuple[object, ...], Row]) -> None:
+        questions = asked(self.resamples, number)
+        plain, *equal, grid = (read_points(cache, group, questions) for group in groups)
         truth = truths()
         for (name, column), measure in zip(COLUMNS.items(), ("accuracy", "premature", "delayed"), strict=True):
-            self.covered(name, rows["plain", *column, ""], getattr(truth["plain"], measure))
-        grid = "blur=" + "|".join(f"{amount:g}" for amount in GRID)
-        row = rows["grid", *COLUMNS["accuracy at 2x"], grid]
+            self.covered(name, plain.numbers[column].row, getattr(truth["plain"], measure))
+        row = grid.numbers[COLUMNS[READ_OFF]].row
         chosen = json.loads(row.chosen or "{}")
         expected = sum(count * truth[name].accuracy for name, count in chosen.items()) / sum(chosen.values())
-        self.covered("accuracy at 2x of a grid", row, expected)
+        self.covered(f"{READ_OFF} of a grid", row, expected)
+        self._contest([plain, *equal])
 
-    def _differences(self, pairs: Sequence[Mapping[str, Any]]) -> None:
-        point, *column = COLUMNS[READ_OFF]
-        for pair in pairs:
-            if [pair[name] for name in ("operating_point", "layer", "decisions", "measure")] != [point.text, *column]:
-                continue
-            if (pair["signal_a"], pair["signal_b"]) == ("plain", "equal-0"):
-                apart = truths()["plain"].accuracy - truths()["equal"].accuracy
-                self.note(f"difference of {READ_OFF}", "coverage", pair["low"] <= apart <= pair["high"])
-            if (pair["signal_a"], pair["signal_b"]) == ("equal-0", "equal-1"):
-                self.note(f"p of two equal signals, {READ_OFF}", "error", is_claimed(pair["p_value"]))
-
-    def _marks(self, rows: Sequence[Row]) -> None:
-        column = [row for row in rows if column_of(row) == COLUMNS[READ_OFF] and row.signal.startswith("equal-")]
-        assert len(column) == EQUAL
-        told_apart = any(row.best is not None and not row.tied_with_best for row in column)
+    def _contest(self, entries: Sequence[Entry]) -> None:
+        """The differences of a column: of the plain signal to an equal one, and of all equal ones to each other."""
+        pairs = list(itertools.combinations(range(1, 1 + EQUAL), 2))
+        apart, *tests = tested_pairs(entries, COLUMNS[READ_OFF], [(0, 1), *pairs])
+        expected = truths()["plain"].accuracy - truths()["equal"].accuracy
+        self.note(f"difference of {READ_OFF}", "coverage", apart.low <= expected <= apart.high)
+        self.note(f"p of two equal signals, {READ_OFF}", "error", is_claimed(tests[0].p_value))
+        values = np.array([entry.numbers[COLUMNS[READ_OFF]].row.value for entry in entries[1:]])
+        p_values = {(a - 1, b - 1): test.p_value for (a, b), test in zip(pairs, tests, strict=True)}
+        told_apart = not column_marks(values, p_values).tied_with_best.all()
         self.note(f"marks of {EQUAL} equal signals, {READ_OFF}", "error", told_apart)
 
     def rank(self, number: int) -> None:

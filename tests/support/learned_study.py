@@ -1,7 +1,8 @@
 """The part of the study of intervals that learns: a ridge probe, fitted anew on every draw as a run fits it.
 
 A draw is a few rows out of a large cache. The truth of a draw is what its own fits, one per fold, do on rows of that
-cache which nobody has seen: the intervals of a run repeat the choice of the threshold, but not the fit.
+cache which nobody has seen: the intervals of a run repeat the choice of the threshold, but not the fit. DIS is drawn
+from a second law too, the rows of a committed cache, since the form of its interval was chosen on the first.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.benchmarks.statistics.delong import logit_interval
 from exitbench.cache import Cache, synthetic_cache
+from exitbench.places import FIXTURES
 from tests.support.interval_study import Tried
 
 LAYERS, WIDTH, LAYER, SPEED_UP = 6, 12, 3, 2.0
@@ -32,6 +34,9 @@ ROWS, UNSEEN = 20_000, 8_000
 
 
 RANKED_LEARNED = "DIS of a learned signal"
+RANKED_COMMITTED = "DIS of a learned signal, rows of a committed cache"
+COMMITTED = FIXTURES / "caches" / "mpnet-base-qnli-dev"
+COMMITTED_LAYER = 6
 
 
 def ridge(design: NDArray[np.float64], right: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -75,6 +80,68 @@ class Ridge(ExitSignal):
         return torch.from_numpy(self.design(layer) @ np.array(self.weights[layer.index - 1]))
 
 
+@dataclass(frozen=True, eq=False)
+class RankedLaw:
+    """What rows are drawn from, to be ranked by a ridge probe of one layer: its ``design`` [rows, columns], ``right``.
+
+    Rows are drawn among those from ``first`` on, with replacement if that is said; the truth of a fit is its DIS on the
+    rows before ``judged``. Drawn with replacement and judged on all rows, the rows themselves are the law, and their
+    truth is exact.
+    """
+
+    question: str
+    design: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    first: int
+    judged: int
+    replace: bool
+
+    def ranked(self, samples: int, draws: int, first: int = 0) -> Tried:
+        """How often the interval of DIS of a draw holds what its own fits do, by the functions that a run calls."""
+        tried = Tried(self.question, samples, "coverage")
+        for number in range(first, first + draws):
+            rng = np.random.default_rng((samples, number))
+            among = len(self.design) - self.first
+            tried.note(self._is_covered(self.first + np.sort(rng.choice(among, samples, replace=self.replace)), number))
+        return tried
+
+    def _is_covered(self, rows: NDArray[np.int64], seed: int) -> bool:
+        """Whether the interval of DIS of one draw holds what its own fits do on the rows that judge."""
+        drawn, answers, ids = self.design[rows], self.right[rows], np.arange(len(rows))
+        parts = parts_of("cross-fit", ids, seed=seed, count=5)
+        certainty, out_of_fold, truth = np.zeros((1, len(rows))), [], 0.0
+        for part in parts:
+            weights = ridge(drawn[part.train], answers[part.train])
+            certainty[0, part.test] = drawn[part.test] @ weights
+            judged = Ranking((self.design[: self.judged] @ weights)[None], self.right[None, : self.judged])
+            truth += part.test.mean() * float(judged.dis()[0])
+            again, inner = np.zeros((1, len(rows))), inner_folds(part, ids, seed)
+            for fold in np.unique(inner[part.train]):
+                seen, own = part.train & (inner != fold), part.train & (inner == fold)
+                again[0, own] = drawn[own] @ ridge(drawn[seen], answers[seen])
+            out_of_fold.append(again)
+        ranking = Ranking(certainty, answers[None], fold_numbers(parts))
+        added = fit_errors(parts, certainty, out_of_fold, answers[None], ids, seed=seed)
+        error = np.hypot(ranking.std_err()[0], added[NOWHERE, 1, "", "dis"])
+        low, high = logit_interval(float(ranking.dis()[0]), float(error))
+        return low <= truth <= high
+
+
+def committed_law() -> RankedLaw:
+    """The rows of a committed cache as a law: a second one, which no form of an interval was chosen on.
+
+    The probe reads margin, entropy and squared margin of each layer up to its own.
+    """
+    cache = Cache(COMMITTED)
+    columns = [np.ones(cache.rows)]
+    for layer in range(1, COMMITTED_LAYER + 1):
+        log_p = torch.log_softmax(cache.logits(layer).double(), dim=1).numpy()
+        margin = np.abs(np.diff(np.sort(log_p, axis=1)[:, -2:], axis=1))[:, 0]
+        columns += [margin, -(np.exp(log_p) * log_p).sum(axis=1), margin**2]
+    right = cache.predictions()[COMMITTED_LAYER - 1] == cache.labels
+    return RankedLaw(RANKED_COMMITTED, np.stack(columns, axis=1), right, 0, cache.rows, replace=True)
+
+
 class LearnedStudy:
     """Draws out of one large synthetic cache under ``folder``."""
 
@@ -114,40 +181,12 @@ class LearnedStudy:
             dis += share * float(Ranking(curve.scores.certainty, self.right[:-1]).dis()[LAYER - 1])
         return accuracy, dis
 
-    def ranked(self, samples: int, draws: int, first: int = 0) -> Tried:
-        """DIS alone, by the functions that the stages of a run call, for many more data sets than :meth:`studied`."""
-        tried = Tried(RANKED_LEARNED, samples, "coverage")
+    def law(self) -> RankedLaw:
+        """The synthetic cache as a law for DIS alone; the truth comes from rows that no draw has."""
         layer = [self.whole.logits(LAYER), self.whole.features(LAYER)]
         design = Ridge.design(Layer(LAYER, LAYERS, 2, torch.from_numpy(self.whole.ids), *layer))
         right = self.whole.predictions()[LAYER - 1] == self.whole.labels
-        for number in range(first, first + draws):
-            rng = np.random.default_rng((samples, number))
-            rows = UNSEEN + np.sort(rng.choice(ROWS - UNSEEN, samples, replace=False))
-            tried.note(self._is_covered(design, right, rows, number))
-        return tried
-
-    def _is_covered(
-        self, design: NDArray[np.float64], right: NDArray[np.bool_], rows: NDArray[np.int64], seed: int
-    ) -> bool:
-        """Whether the interval of DIS of one draw holds what its own fits do on unseen rows."""
-        drawn, answers = design[rows], right[rows]
-        parts = parts_of("cross-fit", self.whole.ids[rows], seed=seed, count=5)
-        certainty, out_of_fold, truth = np.zeros((1, len(rows))), [], 0.0
-        for part in parts:
-            weights = ridge(drawn[part.train], answers[part.train])
-            certainty[0, part.test] = drawn[part.test] @ weights
-            unseen = Ranking((design[:UNSEEN] @ weights)[None], right[None, :UNSEEN])
-            truth += part.test.mean() * float(unseen.dis()[0])
-            again, inner = np.zeros((1, len(rows))), inner_folds(part, self.whole.ids[rows], seed)
-            for fold in np.unique(inner[part.train]):
-                seen, own = part.train & (inner != fold), part.train & (inner == fold)
-                again[0, own] = drawn[own] @ ridge(drawn[seen], answers[seen])
-            out_of_fold.append(again)
-        ranking = Ranking(certainty, answers[None], fold_numbers(parts))
-        added = fit_errors(parts, certainty, out_of_fold, answers[None], self.whole.ids[rows], seed=seed)
-        error = np.hypot(ranking.std_err()[0], added[NOWHERE, 1, "", "dis"])
-        low, high = logit_interval(float(ranking.dis()[0]), float(error))
-        return low <= truth <= high
+        return RankedLaw(RANKED_LEARNED, design, right, UNSEEN, UNSEEN, replace=False)
 
     def studied(self, samples: int, draws: int, first: int = 0, resamples: int = 400) -> list[Tried]:
         """The counts over ``draws`` data sets; ``first`` numbers the first of them."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from exitbench.places import FIXTURES
 from tests.support.interval_study import RANKED_DRAWS, Tried, ranked, read_off
-from tests.support.learned_study import RANKED_LEARNED, LearnedStudy
+from tests.support.learned_study import RANKED_COMMITTED, RANKED_LEARNED, LearnedStudy, committed_law
 
 STORED = FIXTURES / "studies" / "intervals.csv"
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
@@ -26,6 +26,7 @@ PARTS = {
     "curves": "accuracy at 2x",
     "learned": "accuracy at 2x of a learned signal",
     "ranked-learned": RANKED_LEARNED,
+    "ranked-committed": RANKED_COMMITTED,
 }
 """The parts of the study, each with a question whose draws number the next ones."""
 HEADINGS = {"coverage": "95% intervals that hold the truth", "error": "false claims at a nominal 5%"}
@@ -87,16 +88,20 @@ def with_table(page: str, table: str) -> str:
     return f"{before}{BEGIN}\n\n{table}\n{END}{after}"
 
 
-def add_draws(part: str, draws: int, counts: Sequence[Tried], folder: Path) -> list[Tried]:
+def add_draws(
+    part: str, draws: int, counts: Sequence[Tried], folder: Path, sizes: Sequence[int] = SIZES
+) -> list[Tried]:
     """Counts with draws of one part of the study added, numbered on from those before."""
     done = {(count.question, count.samples): count.draws for count in counts}
     more: list[Tried] = []
-    for samples in SIZES:
+    for samples in sizes:
         first = done.get((PARTS[part], samples), 0)
         if part == "ranked":
             more += ranked(samples, draws * RANKED_DRAWS, first)
         elif part == "ranked-learned":
-            more.append(LearnedStudy(folder / str(samples)).ranked(samples, draws * RANKED_DRAWS, first))
+            more.append(LearnedStudy(folder / str(samples)).law().ranked(samples, draws * RANKED_DRAWS, first))
+        elif part == "ranked-committed":
+            more.append(committed_law().ranked(samples, draws * RANKED_DRAWS, first))
         elif part == "curves":
             more += read_off(samples, draws, first)
         else:
@@ -108,7 +113,7 @@ def add_draws(part: str, draws: int, counts: Sequence[Tried], folder: Path) -> l
 def part_of(question: str) -> str:
     """Which part of the study answers a question."""
     if "learned" in question:
-        return "ranked-learned" if question == RANKED_LEARNED else "learned"
+        return {RANKED_LEARNED: "ranked-learned", RANKED_COMMITTED: "ranked-committed"}.get(question, "learned")
     return "ranked" if "DIS" in question else "curves"
 
 
@@ -117,6 +122,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, required=True, help="data sets of each size; 0 writes the page again")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="parts of the study to draw")
+    parser.add_argument(
+        "--sizes", nargs="+", type=int, choices=SIZES, default=list(SIZES), help="samples of a data set"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget the stored counts of these parts")
     options = parser.parse_args()
     counts = stored_counts() if STORED.exists() else []
@@ -125,7 +133,7 @@ def main() -> None:
     STORED.parent.mkdir(exist_ok=True)
     for part in options.parts if options.draws else ():
         with tempfile.TemporaryDirectory() as folder:
-            counts = add_draws(part, options.draws, counts, Path(folder))
+            counts = add_draws(part, options.draws, counts, Path(folder), options.sizes)
         store_counts(counts)
     PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), study_table(stored_counts())), encoding="utf-8")
 

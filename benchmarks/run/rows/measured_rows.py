@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_result import ResampledPoint
 from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, ROUNDING
-from exitbench.benchmarks.replay.tally import Tally, score_verdict
+from exitbench.benchmarks.replay.tally import Tally, score_influence, score_verdict
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
@@ -144,3 +144,21 @@ def read(tally: Tally, measure: PointMeasure) -> NDArray[np.float64]:
     if measure == "speed_up":
         return tally.speed_up
     return tally.mean_exit_layer if measure == "mean_exit_layer" else tally.score(measure)
+
+
+def score_influences(merged: MergedParts) -> dict[Question, NDArray[np.float64]]:
+    """How much each scored sample moves every task score near a speed-up, [samples] each: means over deals of folds.
+
+    Nothing where a choice among configurations or another cache has a part in the scores, which these leave out.
+    """
+    if not merged.choices.single or merged.parts[0].train_role != "test":
+        return {}
+    found: dict[Question, NDArray[np.float64]] = {}
+    for point in merged.operating_points:
+        if point.kind != "speed_up":
+            continue
+        dealt = [deal.at(point).exits for deal in (merged, *merged.deals)]
+        for measure in merged.samples.outcomes.measures:
+            moved = [score_influence(exits, merged.samples.outcomes, measure) for exits in dealt if exits is not None]
+            found[point, None, "", measure] = np.mean(moved, axis=0)
+    return found

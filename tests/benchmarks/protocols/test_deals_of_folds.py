@@ -15,6 +15,7 @@ from exitbench.benchmarks.run.compare_stage import compare_signals
 from exitbench.benchmarks.run.evaluated_configurations import evaluate_configurations, merged_parts
 from exitbench.benchmarks.run.measure_stage import measure_signal
 from exitbench.benchmarks.run.measurements import SavedMeasurements, question_of, save_measurements
+from exitbench.benchmarks.statistics import intervals
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
 from exitbench.benchmarks.suites.questions import Questions, band_costs
 from exitbench.errors import InputError
@@ -45,6 +46,17 @@ def literal_deal(deal, speed_up, scores=SCORES):
         threshold = literal_point(scores[chosen][:, train], RIGHT[:, train], speed_up)[0]
         exits[test] = literal_exits(scores[chosen][:, test], threshold)
     return 5 / exits.mean(), 100 * RIGHT[exits - 1, np.arange(60)].mean()
+
+
+def literal_answers(deal, speed_up, scores):
+    """Which samples one signal answers rightly under one deal of folds, [samples]."""
+    fold = folds(np.arange(60), deal * DEAL_SEED, 3)
+    right = np.zeros(60, dtype=bool)
+    for number in range(3):
+        train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        threshold = literal_point(scores[:, train], RIGHT[:, train], speed_up)[0]
+        right[test] = RIGHT[np.array(literal_exits(scores[:, test], threshold)) - 1, test]
+    return right
 
 
 def literal_dis(deal, layer, values_of_all=SCORES[0]):
@@ -243,7 +255,9 @@ def test_a_bootstrap_pair_has_the_resamples_and_the_deals_of_its_difference(scor
     point = at_speed_up(speed_up)
     # Whatever their status: the test is of the arithmetic.
     rows = [row._replace(status="ok") for row in signal.rows]
-    compared = compare_signals(scored, [dataclasses.replace(signal, rows=rows)], questions, ("pairs",)).pairs
+    resampled_only = [dataclasses.replace(entry, influence={}) for entry in signal.compared]
+    signal = dataclasses.replace(signal, rows=rows, compared=resampled_only)
+    compared = compare_signals(scored, [signal], questions, ("pairs",)).pairs
     (pair,) = [pair for pair in compared if (pair["operating_point"], pair["measure"]) == (point.text, "accuracy")]
     deals = np.array(
         [literal_deal(deal, speed_up, SCORES[:1])[1] - literal_deal(deal, speed_up, SCORES[1:])[1] for deal in range(4)]
@@ -280,6 +294,10 @@ def test_deals_survive_the_way_through_files(measured, tmp_path):
             assert len(deals) == 4
             np.testing.assert_array_equal(deals, stored.deals[question])
         np.testing.assert_array_equal(entry.area_deals, stored.area_deals)
+        assert list(entry.influence) == list(stored.influence)
+        assert bool(entry.influence) == (entry.parameters != "a=0|1")
+        for question, moved in entry.influence.items():
+            np.testing.assert_array_equal(moved, stored.influence[question])
 
 
 def test_one_deal_leaves_nothing_between_deals_in_the_files(scored, tmp_path):
@@ -316,3 +334,33 @@ def test_the_first_deal_alone_has_the_exits_of_the_samples(scored):
     alone = dataclasses.replace(QUESTIONS, deals=1)
     first = merged_parts(scored, evaluate_configurations(scored, [0], alone), "cross-fit", [0], alone)
     np.testing.assert_array_equal(merged.at(at_speed_up(2.0)).exits, first.at(at_speed_up(2.0)).exits)
+
+
+@pytest.mark.parametrize("speed_up", [1.5, 2.0])
+def test_a_score_has_the_error_of_its_answers_over_all_deals_where_resamples_confirm_it(scored, speed_up, monkeypatch):
+    signal = measure_signal(scored, [[0], [1]], QUESTIONS, ("pairs",))
+    signal = dataclasses.replace(signal, rows=[row._replace(status="ok") for row in signal.rows])
+    point = at_speed_up(speed_up).text
+
+    def tested():
+        compared = compare_signals(scored, [signal], QUESTIONS, ("pairs",)).pairs
+        (pair,) = [pair for pair in compared if (pair["operating_point"], pair["measure"]) == (point, "accuracy")]
+        return pair
+
+    answers = np.array(
+        [
+            literal_answers(deal, speed_up, SCORES[0]).astype(int) - literal_answers(deal, speed_up, SCORES[1])
+            for deal in range(4)
+        ]
+    )
+    apart, between = 100 * answers.mean(axis=0), 100 * answers.mean(axis=1)
+    error = np.sqrt(((apart - apart.mean()) ** 2).sum() / 60**2 + between.var(ddof=1) / 4)
+    monkeypatch.setattr(intervals, "CONFIRMED", 10.0)
+    pair = tested()
+    assert pair["difference"] == pytest.approx(apart.mean())
+    assert pair["std_err"] == pytest.approx(error)
+    assert pair["p_value"] == pytest.approx(2 * norm.sf(abs(apart.mean()) / error))
+    reach = norm.ppf(0.975) * error
+    assert (pair["low"], pair["high"]) == pytest.approx((apart.mean() - reach, apart.mean() + reach))
+    monkeypatch.setattr(intervals, "CONFIRMED", 0.1)
+    assert tested()["std_err"] != pytest.approx(error)

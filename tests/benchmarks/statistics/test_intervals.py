@@ -15,6 +15,7 @@ from exitbench.benchmarks.statistics.intervals import (
     interval,
     intervals,
     percentiles_and_std_err,
+    score_differences,
 )
 
 
@@ -170,3 +171,20 @@ def test_many_differences_at_once_are_those_of_each_pair():
 def test_a_single_resample_says_nothing_of_many_values_either():
     assert [estimate.status for estimate in intervals([1.0, 2.0], np.ones((2, 1)), 5)] == ["unreliable", "unreliable"]
     assert differences(np.ones(2), np.ones((2, 1)), [(0, 1)])[0].status == "undefined"
+
+
+def test_a_score_difference_takes_the_error_of_its_samples_where_resamples_confirm_it():
+    rng = np.random.default_rng(7)
+    answers = rng.random((2, 400)) < np.array([[0.9], [0.86]])
+    values = 100 * answers.mean(axis=1)
+    influence = [100 * (row - row.mean()) / 400 for row in answers]
+    error = 100 * (answers[0].astype(int) - answers[1]).std() / 20
+    draws = values[:, None] + error * rng.normal(size=(2, 500)) / np.sqrt(2)
+    (test,) = score_differences(values, draws, influence, [(0, 1)], errors=np.array([0.7]))
+    whole = np.hypot(error, 0.7)
+    assert test.std_err == pytest.approx(whole)
+    assert test.p_value == pytest.approx(2 * stats.norm.sf(abs(values[0] - values[1]) / whole))
+    assert (test.low, test.high) == pytest.approx(stats.norm.interval(0.95, values[0] - values[1], whole))
+    far = values[:, None] + 1.4 * (draws - values[:, None])
+    for resampled, moved in ((far, influence), (draws, [influence[0], None])):
+        assert score_differences(values, resampled, moved, [(0, 1)]) == differences(values, resampled, [(0, 1)])
