@@ -185,8 +185,8 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
         tests = influence_differences(values, influence, pairs, errors)
     else:
         draws = np.stack([contestant.resampled[question] for contestant, _ in present])
-        influence = [contestant.score_influence.get(question) for contestant, _ in present]
-        tests = score_differences(values, draws, influence, pairs, errors=errors)
+        by_answers = [contestant.score_influence.get(question) for contestant, _ in present]
+        tests = score_differences(values, draws, by_answers, pairs, errors=errors)
     return dict(zip(pairs, tests, strict=True))
 
 

@@ -163,7 +163,11 @@ class AverageErrors:
         known = [each for each in sources if each is not None]
         if len(known) < len(sources):
             return float(np.mean([errors[name] for name in names]))
-        return mean_source(known).std_err(float(np.mean([values[name] for name in names])))
+        together = mean_source(known).std_err(float(np.mean([values[name] for name in names])))
+        # Sources tell how the caches err together; how much each errs, its own test knows better.
+        alone = float(np.mean([source.std_err(values[name]) for source, name in zip(known, names, strict=True)]))
+        stated = float(np.mean([errors[name] for name in names]))
+        return together * stated / alone if alone > 0 and not np.isnan(stated) else together
 
 
 def row_sources(rows: Iterable[Measured]) -> dict[SourceKey, ErrorSource]:
