@@ -13,19 +13,29 @@ from exitbench.printable import printable
 LONGEST_TEXT = 500
 """What of another library's message is repeated: some go on with paragraphs of advice."""
 
+LONGEST_LINE = 4000
+"""Characters of an error's line: what it quotes from a stranger's file may have megabytes."""
+
 
 class InputError(Exception):
     r"""Wrong usage or input: says what was expected and what was found, in one line.
 
     Messages quote keys, names and paths of files that strangers wrote, and texts of other libraries. Whatever they
-    hold, the message is one line that can be printed: line breaks become spaces, other control characters escapes.
+    hold, the message is one line that can be printed: line breaks become spaces, other control characters escapes, and
+    of a very long one the middle is left out.
 
     >>> str(InputError("unknown key a\n b\x1b[31m"))
     'unknown key a b\\x1b[31m'
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(" ".join(line.strip() for line in message.splitlines())))
+        super().__init__(printable(" ".join(line.strip() for line in without_middle(message).splitlines())))
+
+
+def without_middle(text: str) -> str:
+    """The text, or both ends of one that is longer than :data:`LONGEST_LINE`: a path stands first, advice last."""
+    half = LONGEST_LINE // 2
+    return text if len(text) <= LONGEST_LINE else f"{text[:half]}...{text[-half:]}"
 
 
 class MissingExtraError(InputError, ImportError):

@@ -1,18 +1,26 @@
-"""Which tests to ask about a mutant, by names alone: quick to begin with, where coverage takes a quarter of an hour.
+"""Which tests to ask about a mutant: those of the module's own name first, then others that name what is around it.
 
-The test file of the module's own name comes first, with the module's examples; then the files that
-name most of the module and of the functions and classes around the change, for some seconds of processor time.
+Among them those whose own text names the changed function come first, and ``long`` ones last.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
+from functools import cache
+from inspect import getsource
 from pathlib import Path
+from typing import Any
 
 from mutants import Mutant
 
-FILES, OWN, OTHERS = 6, 15, 8
+LOOKED_AT = ("tests/cache", "tests/signals", "tests/benchmarks", "tests/*.py", "tests/cli/test_[cfpuw]*.py")
+MODULES = ("exitbench/cache", "exitbench/signals", "exitbench/benchmarks")
+LEFT_OUT = ("tests/benchmarks/speed", "tests/test_rooms.py", "tests/test_habits.py")
+"""Tests of other things than what the code does."""
+
+FILES, OWN, OTHERS = 6, 6.0, 4.0
 """How many other files are asked, and the processor seconds of the module's own tests and of all others together."""
 
 COMMON = ("score", "step", "fit", "text", "rows", "of", "__init__", "__post_init__")
@@ -29,24 +37,61 @@ def names_around(source: str, line: int) -> list[str]:
     return [node.name for node in sorted(nodes, key=lambda node: -node.lineno)]
 
 
-class ByName:
-    """Test files by what their text names."""
+def own_files(tree: Path, file: str) -> list[str]:
+    """A module with its examples, and the test file of its own name, as far as they are there."""
+    path = Path(file)
+    inside = path.parts[0] == "exitbench"
+    folder = Path("tests") / path.parent.relative_to("exitbench" if inside else ".")
+    own = [path if inside else "exitbench" / path, folder / f"test_{path.stem}.py"]
+    return [name.as_posix() for name in own if (tree / name).is_file()]
+
+
+@cache
+def text_of(function: Any) -> str:
+    """The source of a test; empty for an example in a docstring."""
+    return getsource(function) if function is not None else ""
+
+
+class Tests:
+    """The tests of a tree, by what their text names."""
 
     def __init__(self, tree: Path) -> None:
         self.tree = tree
-        self.texts = {path.relative_to(tree).as_posix(): path.read_text() for path in tree.glob("tests/**/test_*.py")}
+        files = [path for place in LOOKED_AT for path in sorted(tree.glob(place))]
+        tests = [test for path in files for test in (sorted(path.rglob("test_*.py")) if path.is_dir() else [path])]
+        names = [test.relative_to(tree).as_posix() for test in tests]
+        self.texts = {name: (tree / name).read_text() for name in names if not name.startswith(LEFT_OUT)}
 
-    def groups(self, mutant: Mutant, own: list[str]) -> list[tuple[list[str], int]]:
-        """The test files of the mirror, and then others, each group with the processor seconds it may take."""
-        groups = ((own, OWN), (self._others(mutant, own), OTHERS))
-        return [(files, seconds) for files, seconds in groups if files]
+    def files(self) -> list[str]:
+        """What pytest collects."""
+        return [*self.texts, *MODULES]
 
-    def _others(self, mutant: Mutant, own: list[str]) -> list[str]:
+    def words(self, mutant: Mutant) -> list[str]:
+        """The module's name and the names around a change."""
         stem = Path(mutant.file).stem
         around = names_around((self.tree / mutant.file).read_text(), mutant.line)
-        words = {stem, stem.replace("_", "-"), *(name for name in around if name not in COMMON)}
-        pattern = re.compile("|".join(rf"\b{re.escape(word)}\b" for word in words))
+        return [*(name for name in around if name not in COMMON), stem, stem.replace("_", "-")]
+
+    def others(self, mutant: Mutant, most: int = FILES) -> list[str]:
+        """Other test files that name most of the words, those of the same folder first."""
+        own = own_files(self.tree, mutant.file)
+        pattern = re.compile("|".join(rf"\b{re.escape(word)}\b" for word in self.words(mutant)))
         room = f"/{Path(mutant.file).parent.name}/"
         counts = {file: len({*pattern.findall(text)}) for file, text in self.texts.items() if file not in own}
         files = sorted((file for file in counts if counts[file]), key=lambda file: (-counts[file], room not in file))
-        return files[:FILES]
+        return files[:most]
+
+    def groups(self, mutant: Mutant, items: Sequence[Any]) -> list[tuple[list[Any], float]]:
+        """Collected tests in the order to ask them: the own ones and others, each with processor seconds for all."""
+        words = self.words(mutant)
+
+        def eagerness(item: Any) -> tuple[int, bool]:
+            text = text_of(getattr(item, "function", None))
+            named = next((place for place, word in enumerate(words) if word in text), len(words))
+            return named, item.get_closest_marker("long") is not None
+
+        groups = []
+        for files, seconds in ((own_files(self.tree, mutant.file), OWN), (self.others(mutant), OTHERS)):
+            chosen = [item for item in items if item.nodeid.partition("::")[0] in files]
+            groups.append((sorted(chosen, key=eagerness), seconds))
+        return groups

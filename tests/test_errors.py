@@ -17,6 +17,13 @@ def test_a_message_is_one_printable_line_whatever_it_quotes(error: type[InputErr
     assert message == r"unknown key a b c d e\x1b[31mf\u202eg\x00 in it"
 
 
+def test_of_a_message_without_an_end_both_ends_are_kept() -> None:
+    message = str(InputError(f"policy.json: found {'x' * 10**6} in it"))
+    assert len(message) < 5000
+    assert message.startswith("policy.json: found xxx")
+    assert message.endswith("xxx in it")
+
+
 def test_spaces_inside_a_quoted_name_are_kept() -> None:
     assert str(InputError("no file 'two  words'")) == "no file 'two  words'"
 

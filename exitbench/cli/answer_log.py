@@ -13,6 +13,9 @@ from typing import Any
 
 from exitbench.errors import InputError
 
+LARGEST = 2**27
+"""Characters of a log: millions of answers, but not a device that never ends."""
+
 Exit = tuple[int, float | None]
 """Exit layer, from 1, and the score there; none at the last layer."""
 
@@ -21,11 +24,17 @@ def logged_exits(path: Path, layers: int) -> Iterator[Exit]:
     """Every row's exit, in the order of the log; ``-`` reads standard input."""
     name = "standard input" if str(path) == "-" else str(path)
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        if str(path) == "-":
+            text = sys.stdin.read(LARGEST + 1)
+        else:
+            with path.open(encoding="utf-8", newline="") as stream:  # a pipe is welcome too
+                text = stream.read(LARGEST + 1)
     except OSError as error:
         raise InputError(f"expected a log of answers at {path}, found {str(error.strerror).lower()}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"expected UTF-8 text in {name}, found other bytes: {error.reason}") from error
+    if len(text) > LARGEST:
+        raise InputError(f"expected at most {LARGEST:,} characters in {name}, found more")
     records = json_records(text, name) if text.lstrip().startswith("{") else csv_records(text, name)
     for line, record in records:
         yield exit_of(record, line, name, layers)
@@ -33,10 +42,11 @@ def logged_exits(path: Path, layers: int) -> Iterator[Exit]:
 
 def csv_records(text: str, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The rows of a CSV text with a header, by line."""
-    reader = csv.DictReader(io.StringIO(text))
-    if not {"exit_layer", "score"} <= set(reader.fieldnames or ()):
-        raise InputError(f"expected the columns exit_layer and score in {name}, found {reader.fieldnames or 'nothing'}")
+    reader = csv.DictReader(io.StringIO(text, newline=""))
     try:
+        if not {"exit_layer", "score"} <= set(reader.fieldnames or ()):
+            found = reader.fieldnames or "nothing"
+            raise InputError(f"expected the columns exit_layer and score in {name}, found {found}")
         for record in reader:
             yield reader.line_num, record
     except csv.Error as error:

@@ -11,6 +11,10 @@ FEW_CLASSES = 3
 """Up to here the order of a sum over classes is the same in every memory layout."""
 
 
+STEPS = (("logits", "largest"), ("logits", "shifted"), ("logits", "log total"))
+"""What is kept on the way to other quantities, and no signal is handed: torch counts writes into it, nobody copies it."""
+
+
 def version(tensor: Tensor) -> int:
     """How often torch has seen this tensor written in place; it does not count in inference mode."""
     return 0 if tensor.is_inference() else tensor._version
@@ -37,7 +41,7 @@ class Derived(dict[object, Tensor]):
     def __setitem__(self, key: object, tensor: Tensor) -> None:
         super().__setitem__(key, tensor)
         self._versions[key] = version(tensor)
-        if self.keep_copies:
+        if self.keep_copies and key not in STEPS:
             self._copies[key] = tensor.clone()
 
     def written(self) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import stat
+import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -26,6 +28,9 @@ from exitbench.signals.registry.registry import Registry
 SCHEMA = 1
 LARGEST = 1 << 28
 """The most bytes of a file that is read: a bank of features may be large, a stranger's file must not fill memory."""
+
+MOST_LAYERS = 10_000
+"""As many as a cache may have."""
 
 Threshold = float | list[float | None] | None
 """One for all layers, or one for every internal layer (``None`` where nothing exits); ``None`` is "do not exit"."""
@@ -112,8 +117,8 @@ def read_policy(path: Path, registry: Registry) -> ExitPolicy:
     for name, kind in (("name", str), ("layers", int), ("classes", list), ("heads", str)):
         if not isinstance(model.get(name), kind) or isinstance(model.get(name), bool):
             raise InputError(f"{path}: expected {kind.__name__} as {name} of the model, found {model.get(name)!r}")
-    if model["layers"] < 2 or not all(isinstance(name, str) for name in model["classes"]):
-        raise InputError(f"{path}: expected at least two layers and names of classes, found {model['layers']}")
+    if not 2 <= model["layers"] <= MOST_LAYERS or not all(isinstance(name, str) for name in model["classes"]):
+        raise InputError(f"{path}: expected 2 to {MOST_LAYERS} layers and names of classes, found {model['layers']}")
     guarantee = content.get("guarantee")
     if guarantee is not None and not isinstance(guarantee, dict):
         raise InputError(f"{path}: expected an object or null as guarantee, found {guarantee!r}")
@@ -131,8 +136,8 @@ def read_policy(path: Path, registry: Registry) -> ExitPolicy:
 def read_object(path: Path, what: str) -> dict[str, Any]:
     """The JSON object in a file that should hold ``what``."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise InputError(f"expected {what} of at most {LARGEST >> 20} MB in {path}, found a larger file")
+        if not stat.S_ISREG((state := path.stat()).st_mode) or state.st_size > LARGEST:
+            raise InputError(f"expected {what} of at most {LARGEST >> 20} MB in {path}, found no such file")
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"expected {what} as JSON in {path}, found {str(error.strerror).lower()}") from error
@@ -175,8 +180,8 @@ def stored_exits(path: Path, content: Mapping[str, Any], layers: int) -> Calibra
 
 
 def is_number(value: Any) -> bool:
-    """Whether JSON held a finite number here."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether JSON held a number here that is finite in float64; a whole number of JSON may have any size."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def is_layer(value: Any, layers: int) -> bool:

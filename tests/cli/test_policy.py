@@ -147,7 +147,11 @@ def test_thresholds_of_another_depth_are_refused(folder: Path) -> None:
         ({"threshold": [1.0]}, "expected a number, a list of 3 or null as threshold"),
         ({"threshold": "x"}, "found 'x'"),
         ({"model": {}}, "expected str as name of the model, found None"),
-        ({"model": {"name": "m", "layers": 1, "classes": [], "heads": ""}}, "expected at least two layers"),
+        ({"threshold": 10**400}, "expected a number, a list of 3 or null as threshold"),
+        ({"signal": {"name": "cap", "parameters": {"alpha": 10**400}}}, "signal cap: alpha must be a number"),
+        ({"model": {"name": "m", "layers": 1, "classes": [], "heads": ""}}, "expected 2 to 10000 layers"),
+        ({"model": {"name": "m", "layers": 10001, "classes": [], "heads": ""}}, "expected 2 to 10000 layers"),
+        ({"calibration": {"exit_layers": [1], "scores": [10**400]}}, "expected exit layers 1..4 and a score for each"),
         ({"guarantee": 1}, "expected an object or null as guarantee, found 1"),
         ({"calibration": {"exit_layers": [9], "scores": [None]}}, "expected exit layers 1..4 and a score for each"),
         ({"calibration": {"exit_layers": [1], "scores": []}}, "expected exit layers 1..4 and a score for each"),
@@ -162,6 +166,11 @@ def test_a_policy_from_a_stranger_is_checked(
     with pytest.raises(InputError) as refused:
         read_policy(tmp_path / "policy.json", load_registry())
     assert message in str(refused.value)
+
+
+def test_a_device_is_no_policy() -> None:
+    with pytest.raises(InputError, match=r"expected a policy of at most 256 MB in /dev/null, found no such file"):
+        read_policy(Path("/dev/null"), load_registry())  # a read of /dev/zero would never end
 
 
 @pytest.mark.parametrize("content", ["[]", "{", "\udcff", None])
@@ -182,6 +191,9 @@ def test_what_is_no_policy_is_one_line(tmp_path: Path, content: str | None) -> N
         ("exit_layer,score\n4,1\n", "the last without, on line 2"),
         ("exit_layer,score\n1,\n", "the last without, on line 2"),
         ("exit_layer,score\n1,inf\n", "the last without, on line 2"),
+        ("exit_layer,score," + "x" * 140_000, "expected CSV in log, found: field larger than field limit"),
+        ("exit_layer,score\n1," + "x" * 140_000, "expected CSV in log, found: field larger than field limit"),
+        ("exit_layer,score\n" + "x" * 100_000 + ",1\n", "expected a layer and a score on line 2 of log, found 'xx"),
         ('{"exit_layer": 1, "score": 0.1}\n\n[1]\n', "expected a JSON object on line 3 of log, found list"),
         ('{"exit_layer": 1, "score": 0.1}\n{\n', "expected a JSON object on line 2 of log"),
         (None, "expected a log of answers at log, found no such file"),
@@ -199,7 +211,22 @@ def test_a_log_that_is_none_is_one_line(
     if log is not None:
         Path("log").write_text(log)
     assert exit_code("watch-drift", folder / "policy.json", "log") == 2
-    assert message in capsys.readouterr().err
+    line = capsys.readouterr().err
+    assert message in line
+    assert len(line) < 5000
+
+
+@pytest.mark.parametrize("log", ["log", "-"])
+def test_a_log_without_an_end_is_refused(
+    log: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("exitbench.cli.answer_log.LARGEST", 20)
+    text = "exit_layer,score\n1,0.5\n"
+    (tmp_path / "log").write_text(text)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    monkeypatch.chdir(tmp_path)
+    assert exit_code("watch-drift", folder / "policy.json", log) == 2
+    assert "expected at most 20 characters in" in capsys.readouterr().err
 
 
 def test_a_policy_takes_no_other_signal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,8 @@ class Case:
         self.made = self.folder / self.verb.made
 
     def start(self, limits: Limits | None = None, words: tuple[str, ...] | None = None) -> Running:
-        return self.server.start(list(words or self.verb.words), self.folder, self.folder.with_suffix(".logs"), limits)
+        logs, draws = self.folder.with_suffix(".logs"), self.verb.draws and words is None
+        return self.server.start(list(words or self.verb.words), self.folder, logs, limits, draws=draws)
 
     def reach(self, running: Running, share: float) -> None:
         """Wait until a process has done this share of what it usually does."""

@@ -10,6 +10,7 @@ import importlib
 import json
 import math
 import os
+import pkgutil
 import resource
 import signal
 import struct
@@ -21,23 +22,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-MODULES = (
+import exitbench
+from tests.support.remembered_drawings import remember_drawings
+
+LIBRARIES = (
     "torch",
     "pandas",
     "matplotlib.pyplot",
     "transformers",
     "datasets",
     "accelerate",
-    "exitbench.cli.app",
-    "exitbench.benchmarks.baselines.check_suite",
-    "exitbench.benchmarks.run.run_suite",
-    "exitbench.cache.import_arrays",
-    "exitbench.models.collecting",
-    "exitbench.models.inference",
-    "exitbench.models.training.training",
-    "exitbench.reports.figures.render",
-    "exitbench.reports.write_views",
+    "jsonschema",
+    "rich.table",
 )
+NOT_IMPORTED = ("__main__", ".speed", ".templates")
+"""Modules of exitbench that nobody imports: the program itself, its benchmarks of speed, and patterns of files."""
+
 PROCESS_CLOCK = 2
 """Of Linux's numbers for the clocks of another process: the time that all its threads have used."""
 
@@ -158,9 +158,10 @@ def server_environment() -> dict[str, str]:
 
 
 class FaultServer:
-    """The forking process and the line between it and the tests."""
+    """The forking process and the line between it and the tests; ``drawings`` is a folder for figures."""
 
-    def __init__(self) -> None:
+    def __init__(self, drawings: Path) -> None:
+        self.drawings = drawings
         words = [sys.executable, "-c", "from tests.support.fault_server import serve; serve()"]
         environment = server_environment()
         self.process = subprocess.Popen(
@@ -174,11 +175,14 @@ class FaultServer:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def start(self, words: list[str], folder: Path, logs: Path, limits: Limits | None = None) -> Running:
-        """``exitbench WORDS`` in ``folder``."""
+    def start(
+        self, words: list[str], folder: Path, logs: Path, limits: Limits | None = None, *, draws: bool = False
+    ) -> Running:
+        """``exitbench WORDS`` in ``folder``; figures of the same results are taken from before unless it ``draws``."""
         logs.mkdir(exist_ok=True)
         out, err = (logs / f"{len(list(logs.iterdir()))}.{name}" for name in ("out", "err"))
         request = {"words": words, "folder": str(folder), "out": str(out), "err": str(err)}
+        request["drawings"] = "" if draws else str(self.drawings)
         pid = self.ask(request | asdict(limits or Limits()))
         while not out.exists():  # the last thing before the verb
             time.sleep(0.002)
@@ -206,7 +210,7 @@ def _session(number: int) -> list[str]:
 
 def serve() -> None:
     """Answer requests from standard input until it ends."""
-    for module in MODULES:
+    for module in (*LIBRARIES, *all_modules()):
         importlib.import_module(module)
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
@@ -214,6 +218,12 @@ def serve() -> None:
         answer = _wait(**request) if "wait" in request else _fork(request)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def all_modules() -> list[str]:
+    """The modules of exitbench, whichever of them a verb imports late."""
+    found = (module.name for module in pkgutil.walk_packages(exitbench.__path__, "exitbench."))
+    return [name for name in found if not any(part in name for part in NOT_IMPORTED)]
 
 
 def _wait(wait: int, seconds: float) -> int | None:
@@ -272,6 +282,9 @@ def _run(request: dict[str, Any]) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (request["open_files"],) * 2)
     if request["no_privileges"] and os.geteuid() == 0:
         _drop(FILE_PERMISSIONS)
+    if request["drawings"]:
+        unlimited = request["file_bytes"] is None and request["open_files"] is None
+        remember_drawings(Path(request["drawings"]), keep=unlimited)
     sys.argv = ["exitbench", *request["words"]]
     from exitbench.cli.app import main
 

@@ -62,7 +62,8 @@ class Verb:
     """``words`` make ``made`` out of the materials that ``needs`` names.
 
     ``unfinished`` are files or folders that a stopped process may leave, because the next one goes on with them;
-    ``again`` is what the next one needs in addition; ``workers`` says that other processes do most of the work.
+    ``again`` is what the next one needs in addition; ``workers`` says that other processes do most of the work;
+    ``draws`` that figures are drawn each time; ``share`` is how many of the moments of the slow tests it meets.
     """
 
     name: str
@@ -73,11 +74,14 @@ class Verb:
     unfinished: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
     workers: bool = False
+    draws: bool = False
+    share: float = 1.0
 
 
 RUN = ("run", "cache", "--signals", "deebert", "--protocol", "in-sample", "--resamples", "5", "--out", "made")
 TRAIN = ("train", "--model", "encoder", "--task", "sst2", "--data-dir", "reviews", "--out", "made")
 COLLECT = ("collect", "--model", "model", "--data-dir", "reviews")
+THRESHOLD = ("threshold", "cache", "--signal", "deebert", "--speed-up", "1.5", "--protocol", "in-sample")
 INFER = ("infer", "texts.txt", "--model", "model", "--signal", "deebert")
 
 VERBS = (
@@ -90,9 +94,12 @@ VERBS = (
         unfinished=("made/.units",),
         again=("--jobs", "1"),
         workers=True,
+        share=0.4,
     ),
-    Verb("run --force", (*RUN, "--jobs", "1", "--force"), "made", ("cache", "made"), is_run, ("made/.units",)),
-    Verb("report", ("report", "made", "--jobs", "1"), "made", ("cache", "made"), is_run),
+    Verb(
+        "run --force", (*RUN, "--jobs", "1", "--force"), "made", ("cache", "made"), is_run, ("made/.units",), share=0.4
+    ),
+    Verb("report", ("report", "made", "--jobs", "1"), "made", ("cache", "made"), is_run, draws=True),
     Verb("check --update", ("check", "small.toml", "--update", "--jobs", "1"), "small.csv", ("cache", "small.toml")),
     Verb(
         "import",
@@ -121,6 +128,7 @@ VERBS = (
         again=("--resume",),
     ),
     Verb("score", ("score", "cache", "--signal", "deebert", "--out", "made.parquet"), "made.parquet"),
+    Verb("threshold", (*THRESHOLD, "--resamples", "20", "--out", "made.json"), "made.json"),
     Verb("cost", ("cost", "--out", "made"), "made", (), lambda folder: (folder / "cost.json").exists()),
     Verb(
         "infer",
