@@ -30,6 +30,7 @@ class CurvePiece:
 def in_sample_pieces(curves: Sequence[Curve], merged: MergedParts) -> list[CurvePiece]:
     """The pieces of an entry whose configurations have these exact ``curves``; one that is never chosen has none."""
     costs = np.array(band_costs(curves[0].outcomes.cheapest))
+    step = costs[1] - costs[0] or 1.0  # where all layers cost the same, so do all of these
     chosen = merged.choices.along_costs.parts[0]
     named: list[list[float]] = [[] for _ in curves]
     for point in merged.operating_points:
@@ -39,7 +40,7 @@ def in_sample_pieces(curves: Sequence[Curve], merged: MergedParts) -> list[Curve
     pieces = []
     for number, (curve, thresholds) in enumerate(zip(curves, named, strict=True)):
         # Costs are evenly spaced, so the nearest one is found by rounding.
-        nearest = np.rint((curve.relative_cost - costs[0]) / (costs[1] - costs[0])).astype(np.int64)
+        nearest = np.rint((curve.relative_cost - costs[0]) / step).astype(np.int64)
         read = np.unique(curve.points_at(np.array(thresholds, dtype=np.float64)))
         points = np.union1d(np.flatnonzero(chosen[nearest] == number), read)
         if len(points):

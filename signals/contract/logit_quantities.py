@@ -12,7 +12,7 @@ FEW_CLASSES = 3
 
 
 STEPS = (("logits", "largest"), ("logits", "shifted"), ("logits", "log total"))
-"""What is kept on the way to other quantities, and no signal is handed: torch counts writes into it, nobody copies it."""
+"""What is kept on the way to other quantities and no signal is handed: torch's count of writes is enough for it."""
 
 
 def version(tensor: Tensor) -> int:

@@ -173,3 +173,16 @@ def test_a_cache_with_costs_is_measured_by_them(tmp_path: Path) -> None:
         (rows.signal == "deebert") & (rows.measure == "speed_up") & (rows.operating_point == "speed_up=2")
     ]
     assert matched_rows.value.to_numpy() == pytest.approx([2.0, 2.0], rel=0.02)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("error")
+def test_where_all_layers_cost_the_same_no_exit_is_any_faster(tmp_path: Path) -> None:
+    from exitbench.benchmarks.api import evaluate
+    from exitbench.cache import synthetic_cache
+
+    cache = synthetic_cache(tmp_path / "c", rows=40, layers=3, width=4, compact=True, costs=[7.0, 7.0, 7.0])
+    rows = evaluate(cache, ["deebert", "pabee"], speed_ups=[2.0], resamples=5, protocols=["in-sample"]).results
+    speed_ups = rows[(rows.measure == "speed_up") & rows.value.notna()]
+    assert {"deebert", "pabee", "fixed"} <= set(speed_ups.signal)
+    assert (speed_ups.value == 1.0).all()
