@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.atomic_files import make_directory, write_whole
+from exitbench.atomic_files import PARTIAL, make_directory, write_whole
 from exitbench.benchmarks.scoring.fit_entry import encode_entry, read_entry
 from exitbench.cache import Cache
 from exitbench.errors import InputError
@@ -33,8 +33,8 @@ from exitbench.signals.registry.discovery import PACKAGE
 VARIABLE = "EXITBENCH_FIT_CACHE"
 OFF = "off"
 SUFFIX = ".safetensors"
-ENTRY = re.compile(r"[0-9a-f]{64}(\.safetensors|\.json)")
-"""The name of an entry: the digest of what it was fitted on."""
+ENTRY = re.compile(rf"[0-9a-f]{{64}}(\.safetensors|\.json)|\.[0-9a-f]{{64}}\.safetensors{re.escape(PARTIAL)}")
+"""The name of an entry: the digest of what it was fitted on; or of what a killed process left of one."""
 LARGEST = 10**9
 """The most bytes that the folder holds."""
 LIBRARIES = ("exitbench", "torch", "numpy", "scipy", "scikit-learn")

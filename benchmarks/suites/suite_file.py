@@ -253,6 +253,8 @@ def calibration_caches(caches: Sequence[Path]) -> dict[Path, Path]:
 
 def cache_path(text: str, beside: Path, fixtures: Path = FIXTURES) -> Path:
     """Where a suite's cache lies: a bare name means a fixture, unless such a folder is beside the file."""
+    if "\0" in text:
+        raise InputError(f"expected the name or the path of a cache, found {text!r}")
     relative = beside / text
     bare = Path(text).name == text
     return fixtures / "caches" / text if bare and not relative.is_dir() else relative

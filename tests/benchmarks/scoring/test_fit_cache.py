@@ -177,8 +177,17 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [entries[0], entries[4], entries[5]]
 
 
+def test_what_a_killed_process_left_of_an_entry_goes_in_its_turn(tmp_path: Path) -> None:
+    left, entry = tmp_path / f".{'a' * 64}.safetensors.partial", tmp_path / f"{'b' * 64}.safetensors"
+    for number, path in enumerate((left, entry)):
+        path.write_text("x" * 100)
+        os.utime(path, (1000 + number, 1000 + number))
+    remove_oldest(tmp_path, 150)
+    assert list(tmp_path.iterdir()) == [entry]
+
+
 def test_files_of_the_user_in_the_same_folder_are_never_removed(tmp_path: Path) -> None:
-    names = ["shard-00000.safetensors", "results.json", f"{'g' * 64}.json", f"{'a' * 63}.safetensors"]
+    names = ["shard-00000.safetensors", "results.json", f"{'g' * 64}.json", f"{'a' * 63}.safetensors", ".notes.partial"]
     for name in names:
         (tmp_path / name).write_text("x" * 100)
     entry = tmp_path / f"{'a' * 64}.safetensors"

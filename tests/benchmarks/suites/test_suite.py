@@ -72,6 +72,8 @@ def test_a_missing_key_is_named():
         ({"thresholds": [1]}, "thresholds must be a table"),
         ({"thresholds": "per-sample"}, "thresholds: expected a table or \"per-layer\", found 'per-sample'"),
         ({"protocols": ["held-out"]}, "needs a calibration cache in .held_out. for a"),
+        ({"held_out": {"a": "b\0c"}}, r"expected the name or the path of a cache, found 'b.x00c'"),
+        ({"caches": ["b\0c"]}, r"expected the name or the path of a cache, found 'b.x00c'"),
         ({"held_out": {"b": "c"}}, "held_out names b, which is not among the caches"),
         ({"held_out": {"a": "a"}}, "cannot be its own calibration cache"),
         ({"name": "a/b"}, "name must be text without slashes"),
