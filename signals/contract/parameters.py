@@ -7,9 +7,9 @@ type. A value that ``fit`` learns is a field made by :func:`learned`.
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 import re
-import sys
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -91,9 +91,13 @@ class Parameter:
             return value if self.type is bool and isinstance(value, bool) else None
         if self.type is int:
             return int(value) if isinstance(value, numbers.Integral) else None
-        if not isinstance(value, numbers.Real) or not abs(value) <= sys.float_info.max:  # an int may be any size
+        if not isinstance(value, numbers.Real):
             return None
-        return float(value) + 0.0  # turns -0.0 into 0.0: one value, one text
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number may have any size
+            return None
+        return number + 0.0 if math.isfinite(number) else None  # -0.0 becomes 0.0: one value, one text
 
     def _within(self, value: Any) -> bool:
         return (
