@@ -63,7 +63,7 @@ class Functions:
         self.tree = tree
         self.live: dict[tuple[str, str, int], list[FunctionType]] = {}
         for thing in gc.get_objects():
-            if isinstance(thing, FunctionType) and thing.__code__.co_filename.startswith(str(tree)):
+            if type(thing) is FunctionType and thing.__code__.co_filename.startswith(str(tree)):
                 code = thing.__code__
                 key = (str(Path(code.co_filename).resolve()), code.co_qualname, code.co_firstlineno)
                 self.live.setdefault(key, []).append(thing)

@@ -20,7 +20,7 @@ import time
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import exitbench
 from tests.support.remembered_drawings import remember_drawings
@@ -43,6 +43,9 @@ PROCESS_CLOCK = 2
 
 WAITING = 5.0
 """Seconds after which a process that uses no processor time is taken to wait for others."""
+
+MOST_TICKS = 300 * os.sysconf("SC_CLK_TCK")
+"""Processor time of a verb that goes on for ever."""
 
 TEMPORARY = "temporary"
 """Where a process puts its temporary files, inside its own folder."""
@@ -104,7 +107,7 @@ class Started:
         end = time.monotonic() + seconds
         while (alive := _session(self.pid)) and time.monotonic() < end:
             time.sleep(0.02)
-        return alive
+        return [process.command for process in alive]
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class Running(Started):
     server: FaultServer
 
     def wait(self, seconds: float = 240) -> int | None:
-        """The exit code, negative for a signal; None if it still runs after so many seconds."""
+        """The exit code, negative for a signal; None if it runs on without any work for so many seconds."""
         code: int | None = self.server.ask({"wait": self.pid, "seconds": seconds})
         return code
 
@@ -196,13 +199,22 @@ class FaultServer:
         self.process.stdout.close()
 
 
-def _session(number: int) -> list[str]:
+class Alive(NamedTuple):
+    """A process that runs: its command line, and the processor time it has used in the kernel's ticks."""
+
+    command: str
+    ticks: int
+
+
+def _session(number: int) -> list[Alive]:
+    """The processes of a session."""
     alive = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             if int(fields[3]) == number and fields[0] != "Z":
-                alive.append((folder / "cmdline").read_text().replace("\0", " "))
+                command = (folder / "cmdline").read_text().replace("\0", " ")
+                alive.append(Alive(command, int(fields[11]) + int(fields[12])))
         except (OSError, IndexError):  # it ended meanwhile
             continue
     return alive
@@ -227,11 +239,16 @@ def all_modules() -> list[str]:
 
 
 def _wait(wait: int, seconds: float) -> int | None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    """Until the end, or until the session has used no processor time for so many seconds: the machine may be busy."""
+    used, looked, last = -1, 0.0, time.monotonic()
+    while (now := time.monotonic()) - last < seconds:
         done, status = os.waitpid(wait, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
+        if now - looked > 1.0:
+            looked, ticks = now, sum(process.ticks for process in _session(wait))
+            if ticks != used and ticks < MOST_TICKS:
+                used, last = ticks, now
         time.sleep(0.005)
     return None
 
