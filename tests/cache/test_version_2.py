@@ -296,6 +296,7 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "costs that fall": ({"costs": [3, 2, 1]}, "expected costs that never fall"),
     "a width beside widths": ({"model": {"width": 4}}, "expected model.width null beside widths, found 4"),
     "two outputs of one name": ({"outputs": [{"name": "a"}, {"name": "a"}]}, "expected every output once"),
+    "an output's name with a line feed": ({"outputs": [{"name": "a\n"}]}, "expected outputs.0.name to satisfy pattern"),
     "costs as text": ({"costs": ["1", "2", "3"]}, "costs"),
     "a huge cost": ({"costs": [1, 2, 10**400]}, "costs"),
     "no labels and target labels": ({"labelled": False}, "expected the target final"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -44,8 +45,17 @@ def schema(version: int) -> dict[str, Any]:
 @cache
 def _validator(version: int) -> Any:
     from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
 
-    return Draft202012Validator(schema(version))
+    return extend(Draft202012Validator, {"pattern": _matches})(schema(version))
+
+
+def _matches(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
+    """JSON Schema means the very end by ``$``; Python also lets a line feed follow, as in the name ``lte\\n``."""
+    from jsonschema import ValidationError
+
+    if isinstance(instance, str) and not re.search(pattern.replace("$", r"\Z"), instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
 def read_manifest(directory: Path) -> Manifest:

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from exitbench.cache import CacheWriter, Model, Task
 from exitbench.cache.format.manifest import SPLIT_ROLES, Output, SplitRole
-from exitbench.errors import InputError, did_you_mean
+from exitbench.errors import InputError, did_you_mean, one_line
 from exitbench.models.devices import library_versions, processes
 from exitbench.models.own_network.contract import ExitAnswers, Network, exit_answers, head_pairs
 from exitbench.models.own_network.loading import foreign_code
@@ -74,6 +74,7 @@ def collect_network(
         total = network.total_rows
         if network.module is not None:
             network.module.eval()
+        rows_sha256 = _rows_sha256(network, total)
         plan = first_batch(network, range(min(batch_size, total)), len(task.classes))
     same = len(set(plan.widths or ())) <= 1
     weight_bias = None
@@ -86,7 +87,7 @@ def collect_network(
         "dtype": "float32",
         "versions": library_versions(),
         "batch_size": batch_size,
-        "rows_sha256": _rows_sha256(network, total),
+        "rows_sha256": rows_sha256,
     }
     with (
         CacheWriter(
@@ -216,8 +217,11 @@ def _arrays(network: Network, rows: range, answers: Sequence[ExitAnswers], *, sa
 def _rows_sha256(network: Network, total: int) -> str:
     """The sha256 of labels, ids and groups: what keeps a collection from being resumed with other rows."""
     digest = hashlib.sha256(str(total).encode())
-    for numbers in (network.labels, network.ids, network.groups):
-        digest.update(b"|" if numbers is None else np.asarray(numbers, dtype="<i8").tobytes())
+    for name, numbers in (("labels", network.labels), ("ids", network.ids), ("groups", network.groups)):
+        try:
+            digest.update(b"|" if numbers is None else np.asarray(numbers, dtype="<i8").tobytes())
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"expected whole numbers of 64 bits as {name}, found others: {one_line(error)}") from None
     return digest.hexdigest()
 
 
