@@ -12,7 +12,7 @@ import exitbench
 from exitbench.cache import synthetic_cache
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "docs" / "cache-format.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "cache-format.md", ROOT / "docs" / "deriving.md"]
 
 
 def blocks(page: Path, language: str) -> list[str]:

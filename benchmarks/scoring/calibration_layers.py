@@ -206,4 +206,8 @@ def lacking(cache: Cache, signal: ExitSignal) -> str:
     words = {"features": "features", "head": "heads", "offset_norm": "offset norms"}
     missing = [words[item] for item in sorted(signal.inputs) if not held.get(item, True)]
     missing += [f"the output {name!r}" for name in output_names(signal.inputs) if name not in cache.output_names]
-    return f"{' and '.join(missing)}, which cache {cache.name} does not hold" if missing else ""
+    if not missing:
+        return ""
+    # A derived cache may say why: its answers are not linear, so that no head gives them.
+    why = (cache.manifest.derived or {}).get("no_heads") if words["head"] in missing else ""
+    return f"{' and '.join(missing)}, which cache {cache.name} does not hold" + (f" ({why})" if why else "")

@@ -41,6 +41,7 @@ def cache_card(cache: Cache, target: Target | None = None) -> dict[str, Any]:
         "costs": None if cache.costs is None else list(cache.costs),
         "cost_unit": manifest.cost_unit,
         "outputs": {output.name: output.description for output in manifest.outputs},
+        "derived": manifest.derived,
         "shards": len(cache.shards),
         "features": manifest.feature_dtype,
         "heads": cache.has_heads,

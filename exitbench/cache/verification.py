@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from exitbench.cache.reader import Cache
 from exitbench.errors import InputError
 
 BLOCK_ROWS = 2048
+SHA256 = re.compile(r"[0-9a-f]{64}")
 PROJECTION_SLACK = 0.01
 """How much longer, relatively, the projection may be than the whole: features of 16 bits, and a rank cut off."""
 
@@ -26,7 +28,7 @@ def verify(path: str | Path) -> list[str]:
         cache = Cache(path)
     except InputError as error:
         return [str(error)]
-    problems = list(changed_files(cache))
+    problems = [*changed_files(cache), *unnamed_sources(cache)]
     try:
         problems += wrong_numbers(cache)
     except InputError as error:
@@ -41,6 +43,20 @@ def changed_files(cache: Cache) -> Iterator[str]:
             refuse_changed(child(cache.path, entry.file), entry.sha256)
         except InputError as error:
             yield str(error)
+
+
+def unnamed_sources(cache: Cache) -> Iterator[str]:
+    """What a derived cache does not say of where it comes from: a name and a hash of every source."""
+    if cache.manifest.derived is None:
+        return
+    sources = cache.manifest.derived.get("sources")
+    if not isinstance(sources, dict) or not sources:
+        yield f"{cache.path}: expected the sources that it was derived from, found none"
+        return
+    for role, source in sources.items():
+        digest = source.get("manifest_sha256") if isinstance(source, dict) else None
+        if not isinstance(digest, str) or not SHA256.fullmatch(digest):
+            yield f"{cache.path}: expected a sha256 of its source {role}, found {digest!r}"
 
 
 def unlisted_files(path: str | Path) -> list[str]:

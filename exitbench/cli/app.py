@@ -33,6 +33,8 @@ VERBS = {
     "verify": "Caches",
     "inspect": "Caches",
     "compact": "Caches",
+    "derive": "Caches",
+    "cascade": "Caches",
     "train": "Models",
     "collect": "Models",
     "infer": "Models",
@@ -44,7 +46,7 @@ VERBS = {
 FILES = {"list": "list_", "import": "import_", "test-signal": "check_signal"}
 """Verbs whose file in ``verbs/`` has another name: Python has two of the words, and pytest collects ``test_*.py``."""
 
-WRITERS = {"run", "report", "score", "new-signal", "import", "compact", "train", "collect"}
+WRITERS = {"run", "report", "score", "new-signal", "import", "compact", "derive", "cascade", "train", "collect"}
 """Verbs whose result is in files: they have done their work even if nobody can read what they print."""
 
 DEFECT = 70

@@ -14,16 +14,20 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from exitbench.bracketed_text import depth_of, is_balanced, split_outside
 from exitbench.errors import InputError, did_you_mean
 from exitbench.signals.contract.parameters import parameters
 
-if TYPE_CHECKING:
-    from exitbench.signals.contract.signal import ExitSignal
 
-    S = TypeVar("S", bound=ExitSignal)
+class Declared(Protocol):
+    """What has a name and parameters: a signal, or a method that derives a cache."""
+
+    name: ClassVar[str]
+
+
+S = TypeVar("S", bound=Declared)
 
 NO_BRACKETS = re.compile(r"[^\[\],|=\s]+")
 

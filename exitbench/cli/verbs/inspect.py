@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,6 +66,16 @@ def smallest_difference(cache: Cache, target: Target | None) -> str:
     return ", ".join(texts) or "not known: the two signals are one ranking here"
 
 
+def derivation_text(derived: Mapping[str, Any] | None) -> str | None:
+    """How a derived cache was made, in a line: its method, and every source by role and name."""
+    if derived is None:
+        return None
+    sources = derived.get("sources")
+    named = sources.items() if isinstance(sources, dict) else ()
+    texts = [f"{role} {source.get('cache')}" for role, source in named if isinstance(source, dict)]
+    return f"{derived['method']} ({', '.join(texts)})" if texts else str(derived["method"])
+
+
 def _print_card(card: dict[str, Any]) -> None:
     from rich.table import Table
 
@@ -78,6 +89,7 @@ def _print_card(card: dict[str, Any]) -> None:
     )
     card["outputs"] = ", ".join(f"{name}: {text}" if text else name for name, text in card["outputs"].items()) or None
     card["costs"] = "layer over depth" if card["costs"] is None else ", ".join(f"{cost:g}" for cost in card["costs"])
+    card["derived"] = derivation_text(card["derived"])
     for key, value in card.items():
         table.add_row(cell_text(key.replace("_", " ")), cell_text("-" if value is None else value))
     layers = "  ".join(f"{layer}: {value:.1f}" for layer, value in enumerate(accuracy, 1))

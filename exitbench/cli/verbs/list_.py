@@ -11,21 +11,22 @@ from exitbench.errors import InputError
 
 
 class What(StrEnum):
-    """The three things there are."""
+    """The kinds of things there are."""
 
     signals = "signals"
     caches = "caches"
     suites = "suites"
+    methods = "methods"
 
 
 def command(
-    what: Annotated[What | None, typer.Argument(help="Only these; all three when left out.")] = None,
+    what: Annotated[What | None, typer.Argument(help="Only these; all when left out.")] = None,
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """List the signals, the caches that come with the clone, and the suites.
+    """List the signals, the caches that come with the clone, the suites, and the methods of `derive`.
 
     **Examples**
 
@@ -40,9 +41,8 @@ def command(
 
 
 def _rows(what: What, directories: list[Path]) -> list[dict[str, Any]]:
-    if what is What.signals:
-        return _signals(directories)
-    return _caches() if what is What.caches else _suites()
+    readers = {What.caches: _caches, What.suites: _suites, What.methods: _methods}
+    return _signals(directories) if what is What.signals else readers[what]()
 
 
 def _signals(directories: list[Path]) -> list[dict[str, Any]]:
@@ -98,10 +98,28 @@ def _suites() -> list[dict[str, Any]]:
     return rows
 
 
+def _methods() -> list[dict[str, Any]]:
+    from exitbench.derive.registry import load_methods
+    from exitbench.signals.contract.parameters import parameters
+    from exitbench.signals.registry.catalogue import parameter_text
+
+    return [
+        {
+            "key": name,
+            "title": method.title,
+            "needs": sorted(method.needs),
+            "parameters": [parameter_text(parameter) for parameter in parameters(method)],
+            "reference": {"year": method.reference.year, "link": method.reference.link},
+        }
+        for name, method in sorted(load_methods().methods.items())
+    ]
+
+
 COLUMNS = {
     "signals": ("key", "title", "direction", "inputs", "parameters", "thresholds", "reference"),
     "caches": ("name", "model", "task", "split", "rows", "layers", "classes", "features", "complete"),
     "suites": ("name", "caches", "signals", "protocols", "resamples", "description"),
+    "methods": ("key", "title", "needs", "parameters", "reference"),
 }
 
 

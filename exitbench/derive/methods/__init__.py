@@ -1,0 +1,1 @@
+"""One file for each method of deriving a cache; a file here is found without being listed anywhere."""

@@ -1,0 +1,84 @@
+"""Softmax regression: the linear head of smallest cross entropy, by L-BFGS over blocks of rows.
+
+The convex problem is ``mean cross entropy + penalty / 2 ||W||^2`` over standardised columns, bias free, towards labels
+or towards probabilities. It starts from zero and is solved to a small gradient, so that a fit is a function of its
+rows alone; rows are read in blocks, so that memory holds a block and not the layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.derive.descent import minimum
+
+Array = NDArray[np.float64]
+Blocks = Callable[[], Iterator[Array]]
+"""Gives the rows [samples, columns] from the first to the last, block by block, as often as it is called."""
+
+GRADIENT = 1e-7
+
+
+def kept_if_small(read: Blocks, elements: int, most: int = 2**24) -> Blocks:
+    """The same blocks, held in memory where they have at most ``most`` elements (128 MB): they are read many times."""
+    if elements > most:
+        return read
+    held = list(read())
+    return lambda: iter(held)
+
+
+def softmax_head(read: Blocks, targets: Array, *, penalty: float) -> tuple[Array, Array]:
+    """The weight [classes, columns] and bias [classes] that predict ``targets`` [samples, classes] best.
+
+    A row of ``targets`` sums to 1. A column that never changes has weight 0.
+    """
+    mean, variance = moments(read)
+    spread = np.sqrt(variance)
+    spread[spread <= 1e-12 * (1.0 + np.abs(mean))] = np.inf  # a constant column says nothing
+    columns, classes = len(mean), targets.shape[1]
+
+    def objective(flat: Array) -> tuple[float, Array]:
+        weight, bias = flat[:-classes].reshape(classes, columns), flat[-classes:]
+        loss, slope, start = 0.0, np.zeros((classes, columns + 1)), 0
+        for block in read():
+            scaled = (block - mean) / spread
+            wanted = targets[start : start + len(block)]
+            start += len(block)
+            logs = log_softmax(scaled @ weight.T + bias)
+            loss -= float((wanted * logs).sum())
+            residual = np.exp(logs) - wanted
+            slope[:, :-1] += residual.T @ scaled
+            slope[:, -1] += residual.sum(axis=0)
+        slope /= start
+        slope[:, :-1] += penalty * weight
+        total = loss / start + penalty / 2 * float((weight * weight).sum())
+        return total, np.concatenate([slope[:, :-1].ravel(), slope[:, -1]])
+
+    best = minimum(objective, np.zeros(classes * (columns + 1)), gradient=GRADIENT)
+    weight = best[:-classes].reshape(classes, columns) / spread
+    return weight, best[-classes:] - weight @ mean
+
+
+def moments(read: Blocks) -> tuple[Array, Array]:
+    """The mean and the variance of every column, [columns] each."""
+    rows, total = 0, np.zeros(())
+    for block in read():
+        rows, total = rows + len(block), total + block.sum(axis=0)
+    mean = np.asarray(total / rows)
+    squares = np.zeros_like(mean)
+    for block in read():
+        squares += np.square(block - mean).sum(axis=0)
+    return mean, squares / rows
+
+
+def log_softmax(logits: Array) -> Array:
+    """The logarithm of the softmax of every row."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+
+def one_hot(labels: NDArray[np.int64], classes: int) -> Array:
+    """Labels [samples] as probabilities [samples, classes]."""
+    return np.eye(classes)[labels]

@@ -1,0 +1,227 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from exitbench.cache import Cache, compact, synthetic_cache, verify
+from exitbench.derive.derive_cache import derive
+from exitbench.derive.registry import load_methods
+from exitbench.errors import InputError
+from exitbench.signals.registry.discovery import load_registry
+from tests.support.command_line import exit_code
+
+METHODS = load_methods()
+
+
+def derived(written: str, train: Cache, source: Cache, out: Path, **options: bool) -> Cache:
+    derive(METHODS.make(written), train, source, out, **options)
+    return Cache(out)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS.methods))
+def test_rows_labels_and_the_last_layer_stay(name: str, train: Cache, source: Cache, tmp_path: Path) -> None:
+    made = derived(name, train, source, tmp_path / "out")
+    assert verify(tmp_path / "out") == []
+    assert np.array_equal(made.ids, source.ids) and np.array_equal(made.labels, source.labels)
+    assert torch.equal(made.logits(made.layers), source.logits(source.layers))
+    assert not torch.equal(made.logits(1), source.logits(1))
+    assert made.manifest.split_role == "test"
+    record = made.manifest.derived
+    assert record is not None
+    assert record["method"] == name
+    assert record["parameters"] == METHODS.make(name).settings
+    hashes = {role: entry["manifest_sha256"] for role, entry in record["sources"].items()}
+    assert hashes == {"train": train.manifest_sha256, "source": source.manifest_sha256}
+    assert made.has_heads == (not record["no_heads"])
+
+
+@pytest.mark.parametrize("name", ["heads", "cascaded"])
+def test_the_same_call_makes_the_same_bytes(name: str, train: Cache, source: Cache, tmp_path: Path) -> None:
+    first, second = (derived(name, train, source, tmp_path / part) for part in ("a", "b"))
+    for entry in first.manifest.files:
+        assert (first.path / entry.file).read_bytes() == (second.path / entry.file).read_bytes()
+    assert first.manifest == second.manifest
+
+
+def test_a_call_that_was_stopped_ends_in_the_same_bytes(
+    train: Cache, source: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from exitbench.derive import derive_cache
+
+    whole = derived("heads", train, source, tmp_path / "whole")
+    original, calls = derive_cache.answered_rows, []
+
+    def stopping(*arguments: object, **options: bool) -> object:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*arguments, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(derive_cache, "answered_rows", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            derived("heads", train, source, tmp_path / "out")
+    with pytest.raises(InputError, match="incomplete: 40 rows are written"):
+        Cache(tmp_path / "out")
+    again = derived("heads", train, source, tmp_path / "out")
+    for entry in whole.manifest.files:
+        assert (again.path / entry.file).read_bytes() == (whole.path / entry.file).read_bytes()
+    with pytest.raises(InputError):
+        derived("heads[penalty=1]", train, source, tmp_path / "out")
+
+
+def test_every_published_signal_runs_on_it_or_says_why_not(train: Cache, source: Cache, tmp_path: Path) -> None:
+    from exitbench.benchmarks.scoring.calibration_layers import cannot_run
+    from exitbench.benchmarks.scoring.score_cache import score
+
+    linear = derived("heads", train, source, tmp_path / "linear", compact=True)
+    other = derived("ensemble", train, source, tmp_path / "other")
+    registry = load_registry()
+    for name in ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap"):
+        signal = registry.make(name)
+        assert np.isfinite(score(linear, signal)[2]).all()
+        why = cannot_run(other, signal)
+        assert ("an ensemble's answer is a sum of log-probabilities" in why) == (name in ("nsp", "cap"))
+    assert not linear.has_features and linear.stores_offset_norms
+
+
+def test_a_temperature_keeps_offset_norms_without_features(train: Cache, source: Cache, tmp_path: Path) -> None:
+    for cache, name in ((train, "t"), (source, "s")):
+        compact(cache.path, tmp_path / name)
+    small = Cache(tmp_path / "s")
+    made = derived("temperature", Cache(tmp_path / "t"), small, tmp_path / "out")
+    assert torch.equal(made.offset_norms(2), small.offset_norms(2))
+    moved = derived("vector", Cache(tmp_path / "t"), small, tmp_path / "moved")
+    assert not moved.has_offset_norms, "a shift of the bias moves the offset, and the norms are not known"
+
+
+def test_rows_that_the_method_saw_are_marked(train: Cache, tmp_path: Path) -> None:
+    assert derived("heads", train, train, tmp_path / "out").manifest.split_role == "train"
+
+
+def test_exits_of_their_own_width_get_heads_too(tmp_path: Path) -> None:
+    caches = [
+        Cache(synthetic_cache(tmp_path / split, rows=60, layers=3, widths=[4, 6, 8], costs=[1, 2, 5], split=split))
+        for split in ("calibration", "dev")
+    ]
+    made = derived("heads", *caches, tmp_path / "out")
+    assert made.widths == (4, 6, 8) and made.costs == (1, 2, 5)
+    assert verify(made.path) == []
+    with pytest.raises(InputError, match="all exits need one width"):
+        derived("past-future", *caches, tmp_path / "other")
+
+
+def test_what_a_cache_has_besides_travels(tmp_path: Path) -> None:
+    caches = [
+        Cache(synthetic_cache(tmp_path / split, rows=60, layers=3, outputs=["lte"], group_rows=3, split=split))
+        for split in ("calibration", "dev")
+    ]
+    made = derived("vector", *caches, tmp_path / "out")
+    assert torch.equal(made.output("lte", 2), caches[1].output("lte", 2))
+    assert made.groups is not None and np.array_equal(made.groups, caches[1].groups)
+
+
+def test_an_unlabelled_cache_teaches_what_needs_no_label(source: Cache, tmp_path: Path) -> None:
+    options = {"rows": 60, "layers": 4, "classes": 3, "width": 6, "feature_dtype": "float32", "split": "calibration"}
+    mute = Cache(synthetic_cache(tmp_path / "mute", labelled=False, **options))
+    assert derived("distilled", mute, source, tmp_path / "out").rows == source.rows
+    for name in ("heads", "ensemble"):
+        with pytest.raises(InputError, match="learns from labels, which cache mute does not hold"):
+            derived(name, mute, source, tmp_path / name)
+
+
+def test_caches_of_other_networks_are_refused(train: Cache, source: Cache, tmp_path: Path) -> None:
+    options = {"rows": 20, "layers": 4, "classes": 3, "width": 6, "feature_dtype": "float32"}
+    other = {
+        "other model": {"model": "another"},
+        "other layers": {"layers": 3},
+        "other widths": {"width": 5},
+        "other classes": {"classes": 2},
+        "other heads": {"seed": 9},
+    }
+    for message, change in other.items():
+        cache = Cache(synthetic_cache(tmp_path / message, **(options | change)))
+        with pytest.raises(InputError, match=f"expected caches of one network, found {message}"):
+            derive(METHODS.make("heads"), cache, source, tmp_path / "out")
+    compact(train.path, tmp_path / "small")
+    with pytest.raises(InputError, match="reads features, which cache small does not hold"):
+        derive(METHODS.make("heads"), Cache(tmp_path / "small"), source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_damaged_sources_are_refused(source: Cache, tmp_path: Path) -> None:
+    path = synthetic_cache(
+        tmp_path / "t", rows=50, layers=4, classes=3, width=6, split="calibration", feature_dtype="float32"
+    )
+    file = next(path.glob("*.features.safetensors"))
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="sha256"):
+        derived("heads", Cache(path), source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_class_without_rows_has_no_mean(
+    source: Cache, train: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(train.__dict__, "labels", np.minimum(train.labels, 1))
+    with pytest.raises(InputError, match="has none of 'class 2'"):
+        derived("class-means", train, source, tmp_path / "out")
+
+
+def test_verify_asks_where_a_derived_cache_comes_from(train: Cache, source: Cache, tmp_path: Path) -> None:
+    made = derived("vector", train, source, tmp_path / "out")
+    whole = made.manifest.derived
+    assert whole is not None
+    for part, message in (
+        ({"sources": {}}, "expected the sources that it was derived from, found none"),
+        (
+            {"sources": {"train": {"cache": "x", "manifest_sha256": "abc"}}},
+            "expected a sha256 of its source train, found 'abc'",
+        ),
+        ({"sources": ["x"]}, "expected the sources that it was derived from, found none"),
+        ({"sources": {"train": 3}}, "expected a sha256 of its source train, found None"),
+    ):
+        manifest = replace(made.manifest, derived={**whole, **part})
+        (made.path / "manifest.json").write_text(manifest.to_json())
+        assert verify(made.path) == [f"{made.path}: {message}"]
+
+
+def test_the_verb_says_what_it_made(
+    train: Cache, source: Cache, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--train", train.path, "--on", source.path, "--out", tmp_path / "out"]
+    assert exit_code("derive", "vector", *words) == 0
+    assert "vector, 4 layers, 90 samples" in capsys.readouterr().out
+    assert exit_code("inspect", tmp_path / "out") == 0
+    assert "vector (train net-calibration, source net-dev)" in capsys.readouterr().out
+    assert exit_code("derive", "vectr", *words) == 2
+    assert "unknown method 'vectr'. Did you mean vector?" in capsys.readouterr().err
+    assert exit_code("derive", "heads[penalty=-1]", *words) == 2
+    assert "method heads: penalty must be a number, above 0, found '-1'" in capsys.readouterr().err
+
+
+def test_a_users_own_method_is_found(
+    train: Cache, source: Cache, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "methods"
+    folder.mkdir()
+    own = (METHODS_FOLDER / "vector.py").read_text().replace('"vector"', '"own"')
+    (folder / "own.py").write_text(own)
+    words = ["--train", train.path, "--on", source.path, "--methods-dir", folder]
+    assert exit_code("derive", "own", *words, "--out", tmp_path / "a") == 0
+    (folder / "own.py").write_text(own.replace('"own"', '"heads"'))
+    assert exit_code("derive", "heads", *words, "--out", tmp_path / "b") == 2
+    assert "two methods are named 'heads'" in capsys.readouterr().err
+    (folder / "own.py").write_text("1 / 0")
+    assert exit_code("derive", "heads", *words, "--out", tmp_path / "b") == 2
+    assert "own.py: ZeroDivisionError: division by zero" in capsys.readouterr().err
+    (folder / "own.py").write_text("")
+    assert exit_code("derive", "heads", *words, "--out", tmp_path / "b") == 2
+    assert "defines no method" in capsys.readouterr().err
+
+
+METHODS_FOLDER = Path(METHODS.origins["vector"]).parent
