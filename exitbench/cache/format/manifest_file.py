@@ -47,7 +47,7 @@ def _validator(version: int) -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    return extend(Draft202012Validator, {"pattern": _matches})(schema(version))
+    return extend(Draft202012Validator, {"pattern": _matches})(schema(version))  # type: ignore[no-untyped-call]
 
 
 def _matches(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
