@@ -23,10 +23,8 @@ snapshot, with alphas from 0.01 to 0.09 beside it, and its exploration is switch
 batch differ by dropout only.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -34,17 +32,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from exitbench.exit_rule import Direction
-from exitbench.signals.contract.feature_statistics import Array, Packed, pack, require_features, unpack
-from exitbench.signals.contract.hazard import chosen_rows, expected_cost, hazard_maps, log_odds_of, seen_layers
-from exitbench.signals.contract.layer import Input, Layer
-from exitbench.signals.contract.learned_signal import LearnedSignal, cross_entropies
+from exitbench.signals.contract.feature_statistics import Array, require_features
+from exitbench.signals.contract.hazard import chosen_rows, expected_cost, log_odds_of
+from exitbench.signals.contract.hazard_signal import HazardSignal
+from exitbench.signals.contract.layer import Layer
+from exitbench.signals.contract.learned_signal import cross_entropies
 from exitbench.signals.contract.logistic import sigmoid
-from exitbench.signals.contract.parameters import learned, parameter
+from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import Reference
 
 
 @dataclass(frozen=True)
-class ConsistentEE(LearnedSignal):
+class ConsistentEE(HazardSignal):
     """The probability with which the policy leaves here."""
 
     name: ClassVar[str] = "consistentee"
@@ -56,28 +55,11 @@ class ConsistentEE(LearnedSignal):
         "https://arxiv.org/abs/2312.11882",
     )
     exits_when: ClassVar[Direction] = ">"
-    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "features"})
-    shift_invariant = True
     exceptions: ClassVar[dict[str, str]] = {
         "direction_agrees_with_accuracy": "its policy learns whether leaving pays, not whether the answer is right"
     }
 
-    form: str = parameter(
-        "class-conditional", choices=("class-conditional", "linear"), help="a policy per predicted class, or one"
-    )
     alpha: float = parameter(0.03, grid=(0.01, 0.03, 0.09), at_least=0, help="the price of a layer, in nats of loss")
-    directions: int = parameter(8, grid=(8, 32), at_least=1, help="of largest variance, in which a feature is seen")
-    penalty: float = parameter(0.001, above=0, help="of the ridge on standardised directions")
-    maps: tuple[tuple[Packed, ...], ...] | None = learned()
-
-    @property
-    def needs_fit(self) -> bool:
-        return self.maps is None
-
-    @cached_property
-    def tensors(self) -> list[list[Tensor]]:
-        """For each layer the map of its feature, [maps, width + 1]; none where nobody leaves."""
-        return [[unpack(packed) for packed in layer] for layer in self.maps or ()]
 
     def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         rows = chosen_rows(calibration, self.directions)
@@ -85,18 +67,9 @@ class ConsistentEE(LearnedSignal):
         layers = np.arange(1, len(calibration) + 1)[:, None]
         easy = 1.0 - memorised_layers(right) / len(calibration)
         costs = (cross_entropies(calibration, labels) + self.alpha * layers * easy)[:, rows.numpy()]
-        seen = seen_layers(
-            self.text, calibration, rows, self.directions, looks_back=False, by_answer=self.form == "class-conditional"
+        return self.with_hazards(
+            calibration, rows, lambda log_odds: expected_cost(log_odds, costs), intercept_penalty=self.penalty
         )
-        closed = [layer for layer, _, _ in self.untaught or ()]
-        fitted = hazard_maps(
-            seen,
-            lambda log_odds: expected_cost(log_odds, costs),
-            penalty=self.penalty,
-            intercept_penalty=self.penalty,
-            closed=closed,
-        )
-        return dataclasses.replace(self, maps=tuple(tuple(map(pack, layer)) for layer in fitted))
 
     def score(self, layer: Layer) -> Tensor:
         self.require_layer(layer, self.maps)

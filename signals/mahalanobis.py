@@ -111,5 +111,5 @@ def within_whitening(features: FeatureRows, means: Array, groups: NDArray[np.int
     residuals = features[torch.from_numpy(rows)].double().cpu().numpy() - means[groups[rows]]
     amount = float(ledoit_wolf_shrinkage(residuals, assume_centered=True))
     scale = max(float(np.trace(covariance)) / width, 1e-12)
-    spectrum, vectors = eigh((1.0 - amount) * covariance + amount * scale * np.eye(width))
+    spectrum, vectors = eigh((1.0 - amount) * covariance + amount * scale * np.eye(width), driver="evd")
     return np.asarray((vectors / np.sqrt(np.maximum(spectrum, 1e-9 * scale))).T)

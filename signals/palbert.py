@@ -23,34 +23,27 @@ are a constant. beta is 0.5 in its published commands, 0 by default. PonderNet's
 round and draws the exit at random; PALBERT leaves at q = 0.5.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
-from exitbench.signals.contract.feature_statistics import Array, Packed, pack, require_features, unpack
-from exitbench.signals.contract.hazard import (
-    chosen_rows,
-    expected_cost,
-    hazard_maps,
-    log_odds_of,
-    prior_divergence,
-    seen_layers,
-)
-from exitbench.signals.contract.layer import Input, Layer, State
-from exitbench.signals.contract.learned_signal import LearnedSignal, cross_entropies
-from exitbench.signals.contract.parameters import learned, parameter
+from exitbench.signals.contract.feature_statistics import Array, require_features
+from exitbench.signals.contract.hazard import chosen_rows, expected_cost, log_odds_of, prior_divergence
+from exitbench.signals.contract.hazard_signal import HazardSignal
+from exitbench.signals.contract.layer import Layer, State
+from exitbench.signals.contract.learned_signal import cross_entropies
+from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import Reference
 
 
 @dataclass(frozen=True)
-class PALBERT(LearnedSignal):
+class PALBERT(HazardSignal):
     """The mass of the learned exit distribution up to this layer."""
 
     name: ClassVar[str] = "palbert"
@@ -59,26 +52,15 @@ class PALBERT(LearnedSignal):
         "PALBERT: Teaching ALBERT to Ponder", 2022, "https://arxiv.org/abs/2204.03276"
     )
     exits_when: ClassVar[Direction] = ">"
-    inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "features"})
-    shift_invariant = True
+    looks_back: ClassVar[bool] = True
 
-    form: str = parameter(
-        "class-conditional", choices=("class-conditional", "linear"), help="a hazard per predicted class, or one"
-    )
     beta: float = parameter(0.5, grid=(0.1, 0.5, 2.0), at_least=0, help="the weight of the prior")
     prior_rate: float = parameter(0.1, above=0, written="prior-rate", help="the hazard of the prior, below 1")
-    directions: int = parameter(8, grid=(8, 32), at_least=1, help="of largest variance, in which a feature is seen")
-    penalty: float = parameter(0.001, above=0, help="of the ridge on standardised directions")
-    maps: tuple[tuple[Packed, ...], ...] | None = learned()
 
-    @property
-    def needs_fit(self) -> bool:
-        return self.maps is None
-
-    @cached_property
-    def tensors(self) -> list[list[Tensor]]:
-        """For each layer the maps of its own feature and of the one before, [maps, width + 1]; or none."""
-        return [[unpack(packed) for packed in layer] for layer in self.maps or ()]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prior_rate >= 1:
+            raise InputError(f"signal {self.name}: prior-rate must be below 1, found {self.prior_rate:g}")
 
     def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         rows = chosen_rows(calibration, self.directions)
@@ -90,12 +72,7 @@ class PALBERT(LearnedSignal):
             divergence, by_divergence = prior_divergence(log_odds, prior)
             return cost + self.beta * divergence, by_cost + self.beta * by_divergence
 
-        seen = seen_layers(
-            self.text, calibration, rows, self.directions, looks_back=True, by_answer=self.form == "class-conditional"
-        )
-        closed = [layer for layer, _, _ in self.untaught or ()]
-        fitted = hazard_maps(seen, objective, penalty=self.penalty, closed=closed)
-        return dataclasses.replace(self, maps=tuple(tuple(map(pack, layer)) for layer in fitted))
+        return self.with_hazards(calibration, rows, objective)
 
     def step(self, layer: Layer, state: State) -> tuple[Tensor, State]:
         self.require_layer(layer, self.maps)

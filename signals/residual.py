@@ -90,7 +90,8 @@ def minor_basis(signal: str, layer: Layer) -> Packed:
     features = require_rows(signal, layer)
     moment = second_moment(features, layer.head.offset.cpu().numpy())
     width = len(moment)
-    _, vectors = eigh(moment, subset_by_index=(0, width - principal_dimensions(width, len(features)) - 1))
+    _, vectors = eigh(moment, driver="evd")  # all of them in half the time that LAPACK takes for two thirds
+    vectors = vectors[:, : width - principal_dimensions(width, len(features))]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
     return pack(vectors * signs, "float32")
 

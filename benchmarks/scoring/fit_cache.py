@@ -9,6 +9,7 @@ or turns the cache off.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import inspect
@@ -148,7 +149,8 @@ def stored_fit(path: Path, key: str, signal: ExitSignal) -> ExitSignal | None:
         ready = type(signal).from_json(read_entry(path, key, LARGEST))
         if ready.needs_fit:
             return None
-        os.utime(path)
+        with contextlib.suppress(OSError):  # a folder that may only be read serves all the same
+            os.utime(path)
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return None
     return ready

@@ -43,12 +43,19 @@ SIGNALS = [
     "meta[target=final]",
     "jei-gate[tradeoff=0.15]",
     "eenet",
+    "settled",
 ]
+LEARNED = [signal for signal in map(REGISTRY.make, sorted(REGISTRY.signals)) if signal.needs_fit]
 
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
 def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Collected:
     return collected(tmp_path_factory.mktemp("inference"), classes=request.param)
+
+
+def test_every_signal_that_learns_is_among_them() -> None:
+    named = {text.partition("[")[0] for text in SIGNALS} | set(FROM_FEATURES)
+    assert named >= {signal.name for signal in LEARNED}
 
 
 @pytest.mark.parametrize("text", SIGNALS)
@@ -80,7 +87,6 @@ def with_features(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     return collected(tmp_path_factory.mktemp("features"), features="float32")
 
 
-LEARNED = [signal for signal in map(REGISTRY.make, sorted(REGISTRY.signals)) if signal.needs_fit]
 FROM_FEATURES = [signal.name for signal in LEARNED if "features" in signal.inputs]
 """Whatever learns from features, without being listed."""
 

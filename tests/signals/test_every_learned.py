@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from exitbench.benchmarks.scoring import calibration_layers
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, LayerOfStoredFeatures, StoredFeatures
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.head_algebra import head_algebra
-from exitbench.signals import Layer, calibrated, load_registry, score_layers
-from exitbench.signals.contract import feature_statistics
+from exitbench.signals import ExitSignal, Layer, calibrated, load_registry, mahalanobis, meta, score_layers
+from exitbench.signals.contract import feature_statistics, hazard
 from exitbench.signals.contract.learned_signal import ById, LearnedSignal
+from exitbench.signals.knn_agreement import KNNAgreement
 from tests.support.planted_layers import auroc, layers_from
 
 REGISTRY = load_registry()
@@ -24,6 +26,13 @@ BY_RIGHT = [
     if isinstance(signal := REGISTRY.make(name), LearnedSignal) and signal.told_apart() == ("right", "wrong")
 ]
 VARIANTS = ["calibrated[of=berxit]", "calibrated[of=cap]", "meta[features=true]", "right-tool[temperature=fitted]"]
+VARIANTS += ["beem[weights=accuracy]", "calibrated[of=meta,method=isotonic]", "mahalanobis[form=margin]"]
+FROM_FEATURES = [
+    text
+    for text in [*LEARNED, *VARIANTS, "berxit[form=published]", "calibrated[of=edr]"]
+    if "features" in REGISTRY.make(text).inputs
+]
+"""Whatever learns from features, found by what it declares."""
 
 
 def nothing_decides(rows: int, seed: int) -> tuple[list[Layer], torch.Tensor]:
@@ -91,9 +100,23 @@ def test_reading_block_by_block_in_any_order_changes_no_bit_and_json_brings_it_b
         torch.testing.assert_close(torch.cat(parts, dim=1), expected, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
-@pytest.mark.parametrize("text", ["berxit", "calibrated[of=edr]", "consistentee", "meta[features=true]", "vim"])
-def test_a_fit_never_asks_for_all_features_at_once(text: str, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With blocks of 20 rows no more than 20 (or the 12 that a width of 12 needs anyway) are in memory together."""
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> int:
+    """What a fit may hold at once, made so small that a small cache is far larger: rows of a block, and of a sample."""
+    rows = 20
+    for module, name in (
+        (feature_statistics, "BLOCK"),
+        (calibrated, "BLOCK"),
+        (mahalanobis, "SHRINKAGE_ROWS"),
+    ):
+        monkeypatch.setattr(module, name, rows)
+    return rows
+
+
+@pytest.mark.parametrize("text", FROM_FEATURES)
+def test_a_fit_never_asks_for_all_features_at_once(
+    text: str, cache: Cache, small_blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read = []
     real = StoredFeatures.__getitem__
 
@@ -103,12 +126,47 @@ def test_a_fit_never_asks_for_all_features_at_once(text: str, cache: Cache, monk
         return values
 
     monkeypatch.setattr(StoredFeatures, "__getitem__", watched)
-    monkeypatch.setattr(feature_statistics, "BLOCK", 20)
-    monkeypatch.setattr(calibrated, "BLOCK", 20)
-    signal = REGISTRY.make(text)
+    signal = with_small_bank(REGISTRY.make(text), small_blocks)
     signal.fit(CalibrationLayers(cache, ORDER, signal.inputs), torch.from_numpy(cache.labels[ORDER]))
-    assert sum(read) >= 3 * 90
-    assert max(read) <= 20
+    assert sum(read) >= (3 * 90 if signal.name != "knn-agreement" else 3 * small_blocks)
+    assert max(read) <= small_blocks
+
+
+@pytest.fixture(scope="module")
+def wide_cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
+    """A layer of it is 1.5 MB in float64."""
+    path = tmp_path_factory.mktemp("caches") / "wide"
+    return Cache(synthetic_cache(path, rows=3000, layers=3, classes=2, width=64))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("text", FROM_FEATURES)
+def test_a_fit_holds_no_layer_in_memory(
+    text: str, cache: Cache, wide_cache: Cache, small_blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What numpy holds at its peak, beside what a reader is asked for: blocks that are joined would show here."""
+    for module, name, size in (
+        (feature_statistics, "BLOCK", 200),
+        (calibrated, "BLOCK", 200),
+        (meta, "ENTRIES", 8000),
+        (hazard, "ENTRIES", 8000),
+    ):
+        monkeypatch.setattr(module, name, size)
+    signal = with_small_bank(REGISTRY.make(text), small_blocks)
+    signal.fit(CalibrationLayers(cache, ORDER, signal.inputs), torch.from_numpy(cache.labels[ORDER]))  # imports
+    calibration = CalibrationLayers(wide_cache, np.arange(3000), signal.inputs)
+    tracemalloc.start()
+    try:
+        signal.fit(calibration, torch.from_numpy(wide_cache.labels))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3000 * 64 * 8 / 2
+
+
+def with_small_bank(signal: ExitSignal, rows: int) -> ExitSignal:
+    """The signal, but for one that keeps samples: that keeps no more than ``rows``."""
+    return dataclasses.replace(signal, bank=rows) if isinstance(signal, KNNAgreement) else signal
 
 
 def test_the_stored_features_of_some_rows_are_those_of_the_cache(cache: Cache) -> None:

@@ -1,20 +1,26 @@
 """PALBERT and ConsistentEE on frozen exits: a literal objective, torch's gradients, a planted rule and none."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import check_grad, minimize
 
+from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers
+from exitbench.cache import Cache
 from exitbench.errors import InputError
-from exitbench.signals import ExitSignal, load_registry, score_layers
+from exitbench.places import FIXTURES
+from exitbench.signals import ExitSignal, Layer, load_registry, score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
 from exitbench.signals.consistentee import ConsistentEE, memorised_layers
 from exitbench.signals.contract import hazard
 from exitbench.signals.contract.hazard import expected_cost, prior_divergence
 from exitbench.signals.palbert import PALBERT, geometric_prior
 from tests.support.planted_layers import layers_from
+
+Source = Callable[[], tuple[list[Layer], torch.Tensor]]
 
 BOTH = ["palbert", "consistentee"]
 REGISTRY = load_registry()
@@ -61,38 +67,61 @@ def hazards_of(signal: ExitSignal, scores: np.ndarray) -> np.ndarray:
     return 1 - staying[1:] / staying[:-1]
 
 
-@pytest.mark.parametrize("text", [*BOTH, "palbert[form=linear]", "consistentee[form=linear]"])
-def test_the_fit_is_that_of_torchs_gradients_on_the_literal_objective(text: str) -> None:
-    """Other whitening, other gradients: not convex, but L-BFGS takes the same path in rotated coordinates."""
+def made_up() -> tuple[list[Layer], torch.Tensor]:
+    """Noise of two classes, features of width 3."""
     draw = np.random.default_rng(0)
-    logits, features = draw.normal(size=(4, 60, 2)) * 2, draw.normal(size=(4, 60, 3))
-    layers, labels = layers_from(logits, features), torch.from_numpy(draw.integers(0, 2, 60))
+    layers = layers_from(draw.normal(size=(4, 60, 2)) * 2, draw.normal(size=(4, 60, 3)))
+    return layers, torch.from_numpy(draw.integers(0, 2, 60))
+
+
+def real() -> tuple[list[Layer], torch.Tensor]:
+    """Three layers of width 16 and the last one of a committed ResNet-20, as a network of four with ten classes."""
+    cache = Cache(FIXTURES / "caches" / "resnet20-cifar10-features-dev")
+    rows = np.arange(0, cache.rows, 10)
+    stored = CalibrationLayers(cache, rows, frozenset({"logits", "features"}))
+    layers = []
+    for index, layer in enumerate([*stored[:3], stored[-1]], start=1):
+        kept = {name: getattr(layer, name) for name in ("ids", "classes", "logits", "features")}
+        layers.append(Layer(index=index, depth=4, **kept))
+    return layers, torch.from_numpy(cache.labels[rows])
+
+
+@pytest.mark.parametrize("source", [made_up, real])
+@pytest.mark.parametrize("text", [*BOTH, "palbert[form=linear]", "consistentee[form=linear]"])
+def test_the_fit_is_that_of_torchs_gradients_on_the_literal_objective(text: str, source: Source) -> None:
+    """Other whitening, other gradients: not convex, but L-BFGS takes the same path in rotated coordinates."""
+    layers, labels = source()
+    samples = len(labels)
     logits = np.stack([layer.logits.double().numpy() for layer in layers])
     signal = REGISTRY.make(text).__class__(form=REGISTRY.make(text).form, penalty=0.05)
     scores = score_layers(signal.fit(layers, labels), layers).numpy()
     hazards = hazards_of(signal, scores)
 
-    answers = [layer.logits.argmax(dim=1) if "linear" not in text else torch.zeros(60).long() for layer in layers]
+    linear = "linear" in text
+    answers = [torch.zeros(samples).long() if linear else layer.logits.argmax(dim=1) for layer in layers]
+    turn = torch.from_numpy(np.linalg.qr(np.random.default_rng(2).normal(size=(8, 8)))[0])
     columns = []
     for m in range(3):
         seen = [layers[m].features] + ([layers[m - 1].features] if m and text.startswith("palbert") else [])
         parts = []
-        for x in seen:  # whitened by the inverse root of their covariance, whose ridge is that of principal directions
+        for x in seen:  # whitened in its 8 directions of largest variance and turned, which leaves the ridge as it is
             centred = x.double() - x.double().mean(dim=0)
-            spectrum, vectors = torch.linalg.eigh(centred.T @ centred / 60)
-            parts.append(centred @ vectors @ torch.diag(spectrum.rsqrt()) @ vectors.T)
+            spectrum, vectors = torch.linalg.eigh(centred.T @ centred / samples)
+            kept = min(8, len(spectrum))
+            whitened = centred @ vectors[:, -kept:] @ torch.diag(spectrum[-kept:].rsqrt())
+            parts.append(whitened @ turn if kept == 8 else whitened)
         columns.append(torch.cat(parts, dim=1))
-    count = 1 if "linear" in text else 2
+    count = 1 if linear else layers[0].classes
     sizes = [count * (c.shape[1] + 1) for c in columns]
     losses = torch.stack(
         [torch.nn.functional.cross_entropy(layer.logits.double(), labels, reduction="none") for layer in layers]
     )
     right = torch.stack([layer.logits.argmax(dim=1) == labels for layer in layers])
-    easy = torch.tensor([1 - next((m for m in range(1, 5) if right[m - 1 :, i].all()), 4) / 4 for i in range(60)])
+    easy = torch.tensor([1 - next((m for m in range(1, 5) if right[m - 1 :, i].all()), 4) / 4 for i in range(samples)])
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weights = torch.tensor(flat, requires_grad=True)
-        staying, total, ridge = torch.ones(60, dtype=torch.float64), torch.zeros(60, dtype=torch.float64), 0.0
+        staying, total, ridge = torch.ones(samples, dtype=torch.float64), torch.zeros(samples, dtype=torch.float64), 0.0
         prior = literal_shares([0.1] * 3)
         for m, part in enumerate([*torch.split(weights, sizes), None]):
             if part is None:
@@ -221,3 +250,8 @@ def test_missing_features_are_refused() -> None:
             REGISTRY.make(text).fit(bare, data.labels)
         with pytest.raises(InputError, match="must be fitted"):
             REGISTRY.make(text).step(data.layers[0], None)
+
+
+def test_a_prior_that_is_no_hazard_is_refused() -> None:
+    with pytest.raises(InputError, match="prior-rate must be below 1, found 1"):
+        REGISTRY.make("palbert[prior-rate=1]")

@@ -190,8 +190,8 @@ def test_files_of_the_user_in_the_same_folder_are_never_removed(tmp_path: Path) 
     names = ["shard-00000.safetensors", "results.json", f"{'g' * 64}.json", f"{'a' * 63}.safetensors", ".notes.partial"]
     for name in names:
         (tmp_path / name).write_text("x" * 100)
-    entry = tmp_path / f"{'a' * 64}.safetensors"
-    entry.write_text("x" * 100)
+    for entry in (f"{'a' * 64}.safetensors", f".{'b' * 64}.safetensors.partial"):  # an entry, and an unfinished one
+        (tmp_path / entry).write_text("x" * 100)
     remove_oldest(tmp_path, 50)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
