@@ -71,6 +71,10 @@ class BERxiT(LearnedSignal):
         return self.maps is None
 
     @property
+    def needs_one_width(self) -> bool:
+        return self.form == "published"
+
+    @property
     def fitted_parameters(self) -> int:
         return super().fitted_parameters // (len(self.maps) if self.form == "published" and self.maps else 1)
 

@@ -97,6 +97,10 @@ class Calibrated(LearnedSignal):
     def unsuited(self, pooler: str | None) -> str:
         return self.inner.unsuited(pooler)
 
+    @property
+    def needs_one_width(self) -> bool:
+        return self.inner.needs_one_width
+
     def unscored_head(self, head: Head) -> str:
         return self.inner.unscored_head(head)
 

@@ -38,6 +38,7 @@ class Saturation(ExitSignal):
     inputs: ClassVar[frozenset[Input]] = frozenset({"features"})
     poolers: ClassVar[frozenset[str]] = frozenset({"none", "shared"})
     shift_invariant = True
+    needs_one_width = True
     exceptions: ClassVar[dict[str, str]] = {
         "direction_agrees_with_accuracy": "each layer of the synthetic network has a basis of its own, which it refuses"
     }

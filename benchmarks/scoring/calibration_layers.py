@@ -192,11 +192,15 @@ def check_inputs(cache: Cache, signal: ExitSignal) -> None:
 
 
 def cannot_run(cache: Cache, signal: ExitSignal) -> str:
-    """Why the signal cannot run on the cache: it lacks a declared input, or has the wrong pooler; empty if it can."""
+    """Why the signal cannot run on the cache: it lacks a declared input, or pooler or widths are wrong for it."""
     if lacks := lacking(cache, signal):
         return f"signal {signal.text} reads {lacks}"
     if unsuited := signal.unsuited(cache.manifest.model.pooler):
         return f"cache {cache.name}: {unsuited}"
+    widths = cache.widths[:-1]
+    if signal.needs_one_width and len(set(widths)) > 1:
+        listed = ", ".join(map(str, widths))
+        return f"signal {signal.text} treats all layers alike, and in cache {cache.name} they have the widths {listed}"
     return ""
 
 

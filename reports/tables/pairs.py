@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
@@ -14,7 +15,7 @@ from exitbench.reports.run_data.provenance import Name, Pair
 from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
-from exitbench.reports.tables.table_parts import finished, where
+from exitbench.reports.tables.table_parts import cache_notes, finished, where
 
 
 def pair_key(pair: Pair) -> tuple[Any, ...]:
@@ -161,6 +162,7 @@ def difference_table(
             cells.append(pair_cell(pair, pair_key(pair), sign) if pair else Cell("·"))
         rows.append(TableRow(tuple(cells), signal=first[0]))
     speed = f"{float(run.suite['primary_speed_up']):g}×"
+    shown = replace(group, caches=tuple(held for held in group.caches if cache in ("", held.name)))
     return Table(
         name=table_name(
             run, f"differences-{slug(cache or AVERAGE)}", group=None if cache else group, protocol=protocol
@@ -180,6 +182,7 @@ def difference_table(
             "Row less column in points, with the p-value adjusted by Holm's method over all pairs. "
             f"Protocol: {protocol}.",
             f"Bold: better with an adjusted p-value of at most {SIGNIFICANCE}.",
+            *cache_notes(run, shown),
         ),
         protocol=protocol,
         model=group.model,

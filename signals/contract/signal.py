@@ -125,6 +125,11 @@ class ExitSignal:
         )
 
     @property
+    def needs_one_width(self) -> bool:
+        """Whether it treats the features of all internal layers alike, so that they must be of one width."""
+        return False
+
+    @property
     def first_exit_layer(self) -> int:
         """The first layer (from 1) at which a sample may exit."""
         return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from exitbench.benchmarks.results.schema import ACROSS_KEY
 from exitbench.benchmarks.results.vocabulary import is_claimed
@@ -12,7 +13,7 @@ from exitbench.reports.run_data.names import table_name
 from exitbench.reports.run_data.numbers import Number, number, p_text
 from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label, missing
-from exitbench.reports.tables.table_parts import where
+from exitbench.reports.tables.table_parts import cache_notes, where
 
 Name = tuple[str, str]
 PARTS = ("rows", "networks", "tasks")
@@ -20,17 +21,19 @@ PARTS = ("rows", "networks", "tasks")
 
 def across_tables(run: FinishedRun) -> list[Table]:
     """Per model and protocol every table that the run has the tasks and networks for."""
-    tables: list[Table | None] = []
+    tables: list[Table] = []
     for group, protocol in run.each():
         rows = run.across_of(group, protocol)
-        tables += [
+        made = [
             rank_table(run, group, protocol, rows),
             normalised_table(run, group, protocol, rows),
             improvement_table(run, group, protocol, rows),
             practical_table(run, group, protocol, rows),
             variance_table(run, group, protocol, rows),
         ]
-    return [table for table in tables if table is not None]
+        notes = cache_notes(run, group)
+        tables += [replace(table, notes=(*table.notes, *notes)) for table in made if table is not None]
+    return tables
 
 
 def shown(row: AcrossRow, *, digits: int | None = 2) -> Number:

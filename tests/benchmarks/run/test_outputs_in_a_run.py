@@ -7,12 +7,14 @@ import pytest
 
 from exitbench.benchmarks.api import evaluate
 from exitbench.benchmarks.results.files import RunFiles
+from exitbench.benchmarks.scoring.calibration_layers import cannot_run
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.errors import InputError
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.verdict.alerts import alerts_of
+from exitbench.signals import load_registry
 from tests.support.command_line import QUICK, exit_code
 
 pytestmark = pytest.mark.long
@@ -135,3 +137,17 @@ def test_the_scores_are_the_output_itself(caches: tuple[Path, Path], tmp_path: P
 def test_a_notebook_is_told_at_once(caches: tuple[Path, Path]) -> None:
     with pytest.raises(InputError, match="signal nsp reads heads and offset norms, which cache bare-dev does not"):
         evaluate(caches[1], ["deebert", "nsp"], resamples=10)
+
+
+def test_where_exits_differ_in_width_a_signal_that_treats_them_alike_is_left_out(tmp_path: Path) -> None:
+    sizes = {"rows": 120, "layers": 4, "classes": 3}
+    uneven = synthetic_cache(tmp_path / "uneven", widths=[6, 8, 8, 8], **sizes)
+    even = synthetic_cache(tmp_path / "even", width=8, **sizes)
+    line = "in cache uneven they have the widths 6, 8, 8"
+    for text in ("berxit[form=published]", "calibrated[of=berxit[form=published]]", "saturation"):
+        signal = load_registry().make(text)
+        assert cannot_run(Cache(uneven), signal) == f"signal {signal.text} treats all layers alike, and {line}"
+        assert cannot_run(Cache(even), signal) == ""
+    last = synthetic_cache(tmp_path / "last", widths=[8, 8, 8, 16], **sizes)  # the last layer is no exit
+    for text, cache in (("berxit", uneven), ("palbert", uneven), ("berxit[form=published]", last)):
+        assert score(cache, text, fit_on=cache).shape == (3, 120)

@@ -62,11 +62,12 @@ def test_every_table_says_that_agreement_is_what_counts(
     caches: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert exit_code("run", caches[0], "--target", "final", "--out", out, *QUICK) == 0
+    words = ["run", *caches, "--target", "final", "--signals", "e-lang", "--out", out, *QUICK]
+    assert exit_code(*words) == 0
     run = FinishedRun(out)
-    assert [cache.target for cache in run.caches] == ["final"]
+    assert [cache.target for cache in run.caches] == ["final", "final"]
     tables = tables_of(run)
-    assert tables
+    assert {"pairs", "across"} <= {table.topic for table in tables}
     for table in tables:
         assert any("agrees with the last layer" in note for note in table.notes), table.title
     assert "agrees with the last layer" in capsys.readouterr().out
