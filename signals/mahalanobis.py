@@ -45,6 +45,8 @@ from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Reference
 
 SHRINKAGE_ROWS = 4096
+LEAST = 1e-9
+"""The least shrinkage, which keeps a covariance without full rank invertible."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,10 @@ class Mahalanobis(LearnedSignal):
     @cached_property
     def tensors(self) -> list[tuple[Tensor, Tensor]]:
         """For each layer a matrix and what belongs to it: whitening and whitened means, or slopes and intercepts."""
-        return [(unpack(first), unpack(second)) for first, second in self.maps or ()]
+        unpacked = [(unpack(first), unpack(second)) for first, second in self.maps or ()]
+        if self.form == "margin":
+            return unpacked
+        return [(lower_triangle(entries, means.shape[1]), means) for entries, means in unpacked]
 
     def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         groups = labels.cpu().numpy()
@@ -83,7 +88,8 @@ class Mahalanobis(LearnedSignal):
             whitening = within_whitening(features, means, groups)
             if self.form == "nearest":
                 rounded = whitening.astype(np.float32)
-                maps.append((pack(rounded, "float32"), pack(means @ rounded.astype(np.float64).T)))
+                entries = rounded[np.tril_indices(len(rounded))]
+                maps.append((pack(entries, "float32"), pack(means @ rounded.astype(np.float64).T)))
             else:
                 slopes = means @ whitening.T @ whitening
                 maps.append((pack(2.0 * slopes), pack((slopes * means).sum(axis=1))))
@@ -101,15 +107,23 @@ class Mahalanobis(LearnedSignal):
 
 
 def within_whitening(features: FeatureRows, means: Array, groups: NDArray[np.int64]) -> Array:
-    """The matrix A [width, width] with ``A^T A`` the inverse of the shrunk covariance within classes."""
-    from scipy.linalg import eigh
+    """The lower triangular A [width, width] with ``A^T A`` the inverse of the shrunk covariance within classes."""
+    from scipy.linalg import cholesky, solve_triangular
     from sklearn.covariance import ledoit_wolf_shrinkage  # a second to load, and only a fit needs it
 
     covariance = second_moment(features, -means, groups) / len(groups)
     width = len(covariance)
     rows = evenly(len(groups), SHRINKAGE_ROWS)
     residuals = features[torch.from_numpy(rows)].double().cpu().numpy() - means[groups[rows]]
-    amount = float(ledoit_wolf_shrinkage(residuals, assume_centered=True))
+    amount = max(float(ledoit_wolf_shrinkage(residuals, assume_centered=True)), LEAST)
     scale = max(float(np.trace(covariance)) / width, 1e-12)
-    spectrum, vectors = eigh((1.0 - amount) * covariance + amount * scale * np.eye(width), driver="evd")
-    return np.asarray((vectors / np.sqrt(np.maximum(spectrum, 1e-9 * scale))).T)
+    shrunk = (1.0 - amount) * covariance + amount * scale * np.eye(width)
+    return np.asarray(solve_triangular(cholesky(shrunk, lower=True), np.eye(width), lower=True))
+
+
+def lower_triangle(entries: Tensor, width: int) -> Tensor:
+    """A lower triangular matrix [width, width] from its entries, row by row."""
+    matrix = torch.zeros((width, width), dtype=entries.dtype)
+    rows, columns = torch.tril_indices(width, width)
+    matrix[rows, columns] = entries
+    return matrix

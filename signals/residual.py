@@ -11,8 +11,8 @@ from one fit to another; at half the samples it is 2.2 times in both.
 Reference: Wang, Li, Feng, Zhang, *ViM: Out-Of-Distribution with Virtual-logit Matching*, CVPR 2022.
 
 Where published code differs: it takes the principal space of training features of the last layer, of which there are
-many more than D. It asks whether an
-input is typical, which is another question than whether the answer is right. V is kept in float32.
+many more than D. It asks whether an input is typical, which is another question than whether the answer is right.
+Of V and the principal directions U the smaller is kept, in float32: ``V^T z`` and ``z - U U^T z`` are equally long.
 """
 
 import dataclasses
@@ -42,6 +42,9 @@ from exitbench.signals.contract.learned_signal import ById
 from exitbench.signals.contract.parameters import learned
 from exitbench.signals.contract.signal import ExitSignal, Reference
 
+Basis = tuple[bool, Packed]
+"""Whether the directions are the principal ones, and the directions."""
+
 
 @dataclass(frozen=True)
 class Residual(ExitSignal):
@@ -55,24 +58,48 @@ class Residual(ExitSignal):
     exits_when: ClassVar[Direction] = ">="
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "features", "head"})
 
-    bases: tuple[Packed, ...] | None = learned()
+    bases: tuple[Basis, ...] | None = learned()
 
     @property
     def needs_fit(self) -> bool:
         return self.bases is None
 
     @cached_property
-    def tensors(self) -> list[Tensor]:
-        """V of each layer, [width, width - D]."""
-        return [unpack(packed) for packed in self.bases or ()]
+    def outsides(self) -> list["Outside"]:
+        """The space outside the principal one at each layer."""
+        return [Outside.of(basis) for basis in self.bases or ()]
 
     def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
-        return dataclasses.replace(self, bases=tuple(minor_basis(self.text, layer) for layer in ById(calibration)[:-1]))
+        bases = tuple(fitted_basis(self.text, layer) for layer in ById(calibration)[:-1])
+        return dataclasses.replace(self, bases=bases)
 
     def score(self, layer: Layer) -> Tensor:
         if self.bases is None or layer.index > len(self.bases):
             raise InputError(f"signal {self.text} must be fitted on a calibration set with layer {layer.index} first")
-        return -outside_norm(self.text, layer, self.tensors[layer.index - 1])
+        return -outside_norm(self.text, layer, self.outsides[layer.index - 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Outside:
+    """The space outside the principal one: by its own directions [width, width - D], or by the principal ones.
+
+    ``directions`` are in float64, ``principal`` says which they are.
+    """
+
+    directions: Tensor
+    principal: bool
+
+    @classmethod
+    def of(cls, basis: Basis) -> "Outside":
+        """From a fitted value."""
+        return cls(unpack(basis[1]), basis[0])
+
+    def norm(self, features: Tensor, offset: Tensor) -> Tensor:
+        """The length of the part of each ``x + o`` that lies there, [samples] float64."""
+        shifted = features.double() + offset
+        directions = self.directions.to(shifted.device)
+        part = shifted @ directions
+        return lengths(shifted - part @ directions.T if self.principal else part)
 
 
 def principal_dimensions(width: int, samples: int) -> int:
@@ -81,37 +108,32 @@ def principal_dimensions(width: int, samples: int) -> int:
     return min(published, samples // 2)
 
 
-def minor_basis(signal: str, layer: Layer) -> Packed:
-    """V of a layer: the directions that shifted features take least."""
+def fitted_basis(signal: str, layer: Layer) -> Basis:
+    """The directions that shifted features take most, or those that they take least, whichever are fewer."""
     from scipy.linalg import eigh
 
     if layer.head is None:
         raise InputError(f"layer {layer.index}: signal {signal} needs heads, and this input has none")
     features = require_rows(signal, layer)
     moment = second_moment(features, layer.head.offset.cpu().numpy())
-    width = len(moment)
     _, vectors = eigh(moment, driver="evd")  # all of them in half the time that LAPACK takes for two thirds
-    vectors = vectors[:, : width - principal_dimensions(width, len(features))]
+    outside = len(moment) - principal_dimensions(len(moment), len(features))
+    principal = 0 < len(moment) - outside < outside
+    vectors = vectors[:, outside:] if principal else vectors[:, :outside]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
-    return pack(vectors * signs, "float32")
+    return principal, pack(vectors * signs, "float32")
 
 
-def outside_norm(signal: str, layer: Layer, basis: Tensor) -> Tensor:
-    """The norm of each shifted feature in the minor directions, [samples] float64."""
+def outside_norm(signal: str, layer: Layer, outside: Outside) -> Tensor:
+    """The norm of each shifted feature outside the principal space, [samples] float64."""
     if layer.head is None:
         raise InputError(f"layer {layer.index}: signal {signal} needs heads, and this input has none")
-    return block_norm(require_features(signal, layer), layer.head.offset, basis)
+    return outside.norm(require_features(signal, layer), layer.head.offset)
 
 
-def mean_outside_norm(signal: str, layer: Layer, basis: Tensor) -> float:
+def mean_outside_norm(signal: str, layer: Layer, outside: Outside) -> float:
     """The mean of :func:`outside_norm` over the layer's samples, block by block."""
     features = require_rows(signal, layer)
     assert layer.head is not None
-    norms = [block_norm(features[rows], layer.head.offset, basis) for rows in block_slices(features)]
+    norms = [outside.norm(features[rows], layer.head.offset) for rows in block_slices(features)]
     return float(torch.cat(norms).mean())
-
-
-def block_norm(features: Tensor, offset: Tensor, basis: Tensor) -> Tensor:
-    """The norm of ``V^T (x + o)`` for each row, [samples] float64."""
-    shifted = features.double() + offset
-    return lengths(shifted @ basis.to(shifted.device))

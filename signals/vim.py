@@ -22,12 +22,11 @@ from torch import Tensor
 
 from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
-from exitbench.signals.contract.feature_statistics import Packed, unpack
 from exitbench.signals.contract.layer import Input, Layer
 from exitbench.signals.contract.learned_signal import ById
 from exitbench.signals.contract.parameters import learned
 from exitbench.signals.contract.signal import ExitSignal, Reference
-from exitbench.signals.residual import Residual, mean_outside_norm, minor_basis, outside_norm
+from exitbench.signals.residual import Basis, Outside, Residual, fitted_basis, mean_outside_norm, outside_norm
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class ViM(ExitSignal):
     exits_when: ClassVar[Direction] = ">="
     inputs: ClassVar[frozenset[Input]] = frozenset({"logits", "features", "head"})
 
-    bases: tuple[Packed, ...] | None = learned()
+    bases: tuple[Basis, ...] | None = learned()
     alphas: tuple[float, ...] | None = learned()
 
     @property
@@ -48,15 +47,15 @@ class ViM(ExitSignal):
         return self.alphas is None
 
     @cached_property
-    def tensors(self) -> list[Tensor]:
-        """V of each layer, [width, width - D]."""
-        return [unpack(packed) for packed in self.bases or ()]
+    def outsides(self) -> list[Outside]:
+        """The space outside the principal one at each layer."""
+        return [Outside.of(basis) for basis in self.bases or ()]
 
     def fit(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         bases, alphas = [], []
         for layer in ById(calibration)[:-1]:
-            basis = minor_basis(self.text, layer)
-            residual = mean_outside_norm(self.text, layer, unpack(basis))
+            basis = fitted_basis(self.text, layer)
+            residual = mean_outside_norm(self.text, layer, Outside.of(basis))
             bases.append(basis)
             alphas.append(float(layer.logits64.amax(dim=1).mean()) / max(residual, 1e-12))
         return dataclasses.replace(self, bases=tuple(bases), alphas=tuple(alphas))
@@ -64,5 +63,5 @@ class ViM(ExitSignal):
     def score(self, layer: Layer) -> Tensor:
         if self.alphas is None or layer.index > len(self.alphas):
             raise InputError(f"signal {self.text} must be fitted on a calibration set with layer {layer.index} first")
-        norm = outside_norm(self.text, layer, self.tensors[layer.index - 1])
+        norm = outside_norm(self.text, layer, self.outsides[layer.index - 1])
         return -layer.energy - self.alphas[layer.index - 1] * norm

@@ -30,12 +30,18 @@ class FittedScores:
         ready = fitted(signal, self.caches[role], self.order[role][seen], target=self.target)
         return ready, (ready.fitted_parameters, int(seen.sum()))
 
-    def scores(self, signal: ExitSignal, role: Role) -> Scores:
-        """The scores of a fitted signal on all samples of one role, [layers - 1, samples] ordered by id."""
-        (outcome,) = score_each(self.caches[role], [signal])
+    def scores(self, signal: ExitSignal, role: Role, wanted: NDArray[np.bool_] | None = None) -> Scores:
+        """The scores of a fitted signal on the ``wanted`` samples of a role (by default all), [layers - 1, samples].
+
+        They are ordered by id, as the mask ``wanted`` is.
+        """
+        rows = self.order[role] if wanted is None else self.order[role][wanted]
+        mask = np.zeros(self.caches[role].rows, dtype=bool)
+        mask[rows] = True
+        (outcome,) = score_each(self.caches[role], [signal], mask)
         if isinstance(outcome, InputError):
             raise outcome
-        return np.asarray(outcome[:, self.order[role]])
+        return np.asarray(outcome[:, np.searchsorted(np.flatnonzero(mask), rows)])
 
     def unseen(self, signal: ExitSignal, role: Role, seen: NDArray[np.bool_]) -> tuple[Scores, FitSize]:
         """The scores of all samples but those ``seen``, by a fit on these, and its size.
@@ -47,5 +53,5 @@ class FittedScores:
         key = (role, np.packbits(seen).tobytes())
         if key not in self._remembered:
             ready, size = self.fit(signal, role, seen)
-            self._remembered[key] = self.scores(ready, role)[:, ~seen], size
+            self._remembered[key] = self.scores(ready, role, ~seen), size
         return self._remembered[key]

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
 from exitbench.benchmarks.scoring.fit_cache import remembered
@@ -72,30 +73,34 @@ def score_all(
     return [outcome for outcome in outcomes if not isinstance(outcome, InputError)]
 
 
-def score_each(cache: Cache, signals: Sequence[ExitSignal]) -> list[Scores | InputError]:
+def score_each(
+    cache: Cache, signals: Sequence[ExitSignal], wanted: NDArray[np.bool_] | None = None
+) -> list[Scores | InputError]:
     """Like :func:`score_all`, but a signal that fails gives its error, and the others their scores.
 
-    A signal that writes into what it is given fails, and the others are scored without it.
+    A signal that writes into what it is given fails, and the others are scored without it. ``wanted`` [samples] says
+    which samples are scored, in the cache's order; by default all of them.
     """
+    chosen = np.ones(cache.rows, dtype=bool) if wanted is None else wanted
     outcomes: list[Scores | InputError] = []
     for signal in signals:
         try:
             if signal.needs_fit:
                 raise InputError(f"signal {signal.text} learns, so it needs samples to be fitted on (fit_on)")
             check_inputs(cache, signal)
-            outcomes.append(np.empty((cache.layers - 1, cache.rows)))
+            outcomes.append(np.empty((cache.layers - 1, int(chosen.sum()))))
         except InputError as error:
             outcomes.append(error)
     together = scored_positions(outcomes)
     try:
         with torch.no_grad():  # not inference mode, where writes are not counted
-            score_blocks(cache, signals, outcomes)
+            score_blocks(cache, signals, outcomes, chosen)
     except WrittenInputError as error:
         cache.read_heads_again()
         for position in together:
             # Whose write it was shows when each signal has everything to itself.
-            alone = error.by(signals[position]) if len(together) == 1 else score_each(cache, [signals[position]])[0]
-            outcomes[position] = alone
+            signal = signals[position]
+            outcomes[position] = error.by(signal) if len(together) == 1 else score_each(cache, [signal], wanted)[0]
     return outcomes
 
 
@@ -118,10 +123,18 @@ def scored_positions(outcomes: Sequence[Scores | InputError]) -> list[int]:
     return [position for position, outcome in enumerate(outcomes) if isinstance(outcome, np.ndarray)]
 
 
-def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Scores | InputError]) -> None:
-    """Fill the scores in ``outcomes`` block by block, or put a signal's error in their place."""
+def score_blocks(
+    cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Scores | InputError], chosen: NDArray[np.bool_]
+) -> None:
+    """Fill the scores of the chosen samples in ``outcomes`` block by block, or put a signal's error in their place."""
     heads: dict[int, TensorCopies] = {}
     for rows in cache.blocks():
+        numbers = (rows.start + np.flatnonzero(chosen[rows])).tolist()
+        if not numbers:
+            continue
+        first = int(chosen[: rows.start].sum())
+        filled = slice(first, first + len(numbers))
+        taken = None if chosen[rows].all() else torch.from_numpy(chosen[rows])
         states: list[State] = [None] * len(signals)
         for index in range(1, cache.layers):
             alive = scored_positions(outcomes)
@@ -129,6 +142,7 @@ def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Sco
                 return
             declared = {signals[position].inputs for position in alive}
             layer = read_layer(cache, index, rows, frozenset[Input]().union(*declared))
+            layer = layer if taken is None else layer.take(taken)
             versions, copies = TensorVersions(layer_tensors(layer)), TensorCopies(small_tensors(layer))
             layer.derived.keep_copies = True
             if layer.head is not None and index not in heads:
@@ -139,12 +153,12 @@ def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Sco
                 assert isinstance(scores, np.ndarray)
                 try:
                     block, states[position] = signal.step(views[signal.inputs], states[position])
-                    block = validated_score(signal, layer, block, first_row=rows.start)
-                    scores[index - 1, rows] = block.cpu().numpy()
+                    block = validated_score(signal, layer, block, rows=numbers)
+                    scores[index - 1, filled] = block.cpu().numpy()
                 except Exception as error:  # a plug-in may raise anything; the other signals go on
                     outcomes[position] = named(signal, error)
             tensor = versions.written() or layer.derived.written() or copies.written()
-            tensor = tensor or written_features(layer, cache, rows)
+            tensor = tensor or written_features(layer, cache, rows, taken)
             if tensor:
                 raise WrittenInputError(tensor, index)
     for index, head_copies in heads.items():
@@ -153,11 +167,12 @@ def score_blocks(cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Sco
             raise WrittenInputError(tensor, index)
 
 
-def written_features(layer: Layer, cache: Cache, rows: slice) -> str:
+def written_features(layer: Layer, cache: Cache, rows: slice, taken: Tensor | None) -> str:
     """The name of a layer's features where they are not those of the cache any more, which is mapped anew."""
-    if layer.features is None or torch.equal(layer.features, cache.features(layer.index, rows)):
+    if layer.features is None:
         return ""
-    return "layer.features"
+    stored = cache.features(layer.index, rows)
+    return "" if torch.equal(layer.features, stored if taken is None else stored[taken]) else "layer.features"
 
 
 def fitted(

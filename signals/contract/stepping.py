@@ -6,7 +6,7 @@ of spoiling a ranking silently.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -17,14 +17,13 @@ from exitbench.signals.contract.layer import Layer, State
 from exitbench.signals.contract.signal import ExitSignal
 
 
-def validated_score(signal: ExitSignal, layer: Layer, score: Any, *, first_row: int = 0) -> Tensor:
+def validated_score(signal: ExitSignal, layer: Layer, score: Any, *, rows: Sequence[int] | None = None) -> Tensor:
     """``score`` itself if it is what the contract asks for at this layer, else an InputError.
 
     The contract: a tensor [samples] of float64, finite from ``first_scored_layer`` on and all NaN before. A NaN has no
     place in a ranking, and no threshold parts an infinite score from its neighbours. At one of the signal's
     ``unscored_layers``, or with a head that it has no score for, the result is NaN for all, whatever ``score`` holds.
-    An error names the sample by its row, counted from ``first_row``: where the layer is a block of a cache, the row at
-    which the block begins.
+    An error names the sample by its row: where the layer is a part of a cache, ``rows`` says which rows it has.
     """
     if not isinstance(score, Tensor):
         raise InputError(f"{_where(signal, layer)}: expected a tensor of scores, found {type(score).__name__}")
@@ -41,7 +40,7 @@ def validated_score(signal: ExitSignal, layer: Layer, score: Any, *, first_row: 
         # One sum, since this stands in every live step; only a sum that is not finite is looked into.
         row = int(score.isfinite().logical_not().nonzero()[0])
         raise InputError(
-            f"{_where(signal, layer)}: expected a finite score for row {first_row + row} "
+            f"{_where(signal, layer)}: expected a finite score for row {row if rows is None else rows[row]} "
             f"(id {int(layer.ids[row])}), found {float(score[row])}"
         )
     return score

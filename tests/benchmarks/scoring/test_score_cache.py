@@ -1,5 +1,6 @@
 import collections
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -238,3 +239,21 @@ def test_what_a_signal_raises_is_one_line_that_names_the_signal_and_the_error(pa
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
     with pytest.raises(InputError, match=r"^signal learns-nothing raised KeyError: 'weights'$"):
         score(path, LearnsNothing(), fit_on=path)
+
+
+@pytest.mark.parametrize("text", ["beem", "berxit", "cap", "knn-agreement", "mahalanobis", "meta", "palbert", "vim"])
+def test_some_samples_are_scored_as_all_are(text: str, tmp_path: Path) -> None:
+    """Blocks that are wanted in part, whole and not at all."""
+    cache = Cache(synthetic_cache(tmp_path / "small", rows=90, layers=4, classes=3, width=12, shard_rows=30))
+    signal = load_registry().make(text)
+    ready = fitted(signal, cache) if signal.needs_fit else signal
+    wanted = np.arange(90) % 3 == 0
+    wanted[30:60], wanted[60:] = True, False
+    (whole,), (part,) = score_each(cache, [ready]), score_each(cache, [ready], wanted)
+    np.testing.assert_allclose(part, whole[:, wanted], rtol=1e-12, atol=1e-12)  # type: ignore[index]
+
+
+def test_a_row_without_a_score_is_named_by_its_number_in_the_cache(tmp_path: Path) -> None:
+    cache = Cache(synthetic_cache(tmp_path / "small", rows=90, layers=4, classes=3, width=12, shard_rows=30))
+    (error,) = score_each(cache, [NotANumber()], np.arange(90) % 3 == 2)
+    assert isinstance(error, InputError) and "for row 41 (id 41)" in str(error)
