@@ -221,6 +221,25 @@ def split_glue(task: str, glue: Path, folder: Path) -> None:
     shutil.copyfile(glue / name / "dev.tsv", folder / "dev.tsv")
 
 
+PART_ROWS = {
+    "banking77": {"dev": 1_000, "calibration": 500},
+    "qqp": {"dev": 1_000, "calibration": 500},
+    "mnli": {"dev": 1_000, "calibration": 500},
+    "qnli": {"dev": 2_000, "calibration": 500},
+}
+"""How many rows of large splits are left for networks of which there are many."""
+
+
+def split_parts(task: str, data: Path, folder: Path) -> None:
+    """Parts of a task's scored and calibration rows under the same names; a hash of the row decides."""
+    for split, number in PART_ROWS[task].items():
+        (source,) = (data / task).glob(f"{split}.?sv")
+        header, *lines = source.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        kept = set(sorted(lines, key=lambda line: hashed(task, "part of", split, line))[:number])
+        part = [header, *(line for line in lines if line in kept)]
+        (folder / source.name).write_text("\n".join(part) + "\n", encoding="utf-8")
+
+
 CHOOSING_ROWS = {"train": 4_000, "dev": 1_000}
 """Training rows to try a recipe on, and others to choose it by."""
 
@@ -253,6 +272,7 @@ def main() -> None:
         **{task: lambda folder, task=task: split_glue(task, arguments.glue, folder) for task in GLUE_TASKS},
         "choosing-sst2": lambda folder: split_for_choosing("sst2", out, folder),
         "choosing-banking77": lambda folder: split_for_choosing("banking77", out, folder),
+        **{f"part-{task}": lambda folder, task=task: split_parts(task, out, folder) for task in PART_ROWS},
     }
     for name, split in jobs.items():
         if (out / name).exists():

@@ -1,15 +1,16 @@
-"""Writes ``docs/findings.md`` from a finished run of the paper suite, and keeps the rows it was made from.
+"""Writes ``docs/findings.md``, its pictures and tables from finished runs, and keeps the rows they were made from.
 
-    exitbench run && python scripts/write_findings.py out/paper
+    exitbench run paper && exitbench run classes && ... && python scripts/write_findings.py out/paper out/classes ...
 
-``fixtures/findings`` takes the part of the run that the page shows, so that tests can hold the page against the
-baseline without running the suite. Without a folder, the page is written again from what is kept there: for changes of
-the wording.
+``fixtures/findings`` takes the part of each run that the pages show, so that tests can hold the pages against the
+baseline without running the suites. Without a folder, the pages are written again from what is kept there: for changes
+of the wording.
 """
 
 import argparse
 import json
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import make_fixtures  # noqa: E402
+import make_text_caches  # noqa: E402
 
 from exitbench.atomic_files import write_text  # noqa: E402
 from exitbench.benchmarks.results.files import write_json, write_table  # noqa: E402
@@ -24,13 +26,17 @@ from exitbench.benchmarks.results.schema import rows_table, table_of  # noqa: E4
 from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE  # noqa: E402
 from exitbench.benchmarks.suites.suite_file import load_suite  # noqa: E402
 from exitbench.errors import InputError  # noqa: E402
+from exitbench.reports.findings.dot_charts import drawn_svg  # noqa: E402
+from exitbench.reports.findings.evidence import Evidence, evidence_page  # noqa: E402
 from exitbench.reports.findings.findings import findings  # noqa: E402
 from exitbench.reports.run_data.finished_run import FinishedRun  # noqa: E402
 from exitbench.reports.run_data.identical import is_telling  # noqa: E402
 
 KEPT = ROOT / "fixtures" / "findings"
-PAGE = ROOT / "docs" / "findings.md"
-ORIGIN = "written by: exitbench run && python scripts/write_findings.py out/paper"
+PAGE, FOLDER = ROOT / "docs" / "findings.md", "findings"
+SUITES = ("paper", "classes", "power", "seeds", "shift", "per-layer")
+"""The suites that the page asks, in the order in which it names them; a cache of several counts in the first."""
+ORIGIN = "written by: python scripts/write_findings.py"
 RECORD = ("schema", "complete", "suite", "seed", "caches", "entries", "versions")
 """What is kept of ``run.json``: nothing of the machine."""
 MEASURES = ("accuracy", "f1", "mean_accuracy_f1", "speed_up", "dis", "premature_rate", "delayed_rate")
@@ -47,55 +53,95 @@ def is_shown(run: FinishedRun, row: Any) -> bool:
 
 
 def keep(run_dir: Path) -> None:
-    """Copy what the page is made of; raises InputError for anything but a complete run of today's paper suite."""
-    run, suite = FinishedRun(run_dir), load_suite("paper")
+    """Copy what the pages are made of; raises InputError for anything but a complete run of a suite as it is now."""
+    run = FinishedRun(run_dir)
+    name = str(run.suite["name"])
+    if name not in SUITES:
+        raise InputError(f"{run_dir} is a run of {name}: expected one of {', '.join(SUITES)}")
     if not run.record["complete"]:
-        raise InputError(f"{run_dir} is incomplete: expected a finished run of the paper suite")
-    if run.suite != json.loads(json.dumps(suite.to_json())):
-        raise InputError(f"{run_dir} is a run of another suite than paper is now; run it again: exitbench run --force")
-    KEPT.mkdir(exist_ok=True)
+        raise InputError(f"{run_dir} is incomplete: expected a finished run of {name}")
+    if run.suite != json.loads(json.dumps(load_suite(name).to_json())):
+        raise InputError(f"{run_dir} is a run of another suite than {name} is now; run it again: exitbench run --force")
+    folder = KEPT / name
+    folder.mkdir(parents=True, exist_ok=True)
     # Whether two signals agree in every number is told from more than the page shows.
     rows = [row for row in run.rows.values() if is_shown(run, row._asdict()) or is_telling(row)]
-    write_table(KEPT / "results.parquet", rows_table(rows))
+    write_table(folder / "results.parquet", rows_table(rows))
     pairs = [{**pair, "operating_point": pair["operating_point"].text} for pair in run.pair_rows if is_shown(run, pair)]
-    write_table(KEPT / "pairs.parquet", table_of("pairs", pairs))
-    write_json(KEPT / "run.json", {name: run.record[name] for name in RECORD})
+    write_table(folder / "pairs.parquet", table_of("pairs", pairs))
+    write_json(folder / "run.json", {name: run.record[name] for name in RECORD})
 
 
-def training(run: FinishedRun) -> list[str]:
-    """What is to be known of the networks behind the caches of a run, from their recipes."""
+def training(runs: Sequence[FinishedRun]) -> list[str]:
+    """What is to be known of the networks behind the caches of some runs, from their recipes."""
+    caches = {name for run in runs for name in run.suite["caches"]}
     trainings = []
     for recipe in make_fixtures.RECIPES:
-        if recipe.name in run.suite["caches"]:
+        if recipe.name in caches:
             rows = f"{recipe.rows:,} rows" if recipe.rows else "every row of the training file"
             trainings.append(f"{recipe.name}: {rows}, {recipe.epochs} epoch{'s' if recipe.epochs > 1 else ''}")
+    sentences = []
+    if trainings:
+        sentences.append(
+            "The networks of the paper suite were trained for a short time, with one seed each"
+            f" ({'; '.join(trainings)}). They pool the mean over the tokens and have a pooler for every layer; the"
+            " paper's read the first token and share one pooler, and its main table comes from GLUE's test server:"
+            " where its claims do not appear here, these are the differences."
+        )
+    seeds = sorted({network.seed for network in make_text_caches.NETWORKS if in_run(network, caches)} - {0})
+    if seeds:
+        sentences.append(
+            f"The networks with seeds {seeds[0]} to {seeds[-1]} saw {make_text_caches.SEED_ROWS_SEEN:,} training rows"
+            f" each (loss {make_text_caches.SEED_LOSS}), fewer than any other: they are there to be several."
+        )
     return [
-        f"The networks were trained for a short time, with one seed each ({'; '.join(trainings)}). They pool the "
-        "mean over the tokens and have a pooler for every layer; the paper's read the first token and share one "
-        "pooler, and its main table comes from GLUE's test server.",
-        "fixtures/README.md says more: which training files had been cut before, what stands in for the dev sets of QQP"
-        " and MNLI, and which tasks the pretrained encoders have seen.",
+        *sentences,
+        "fixtures/README.md says more: how every network was trained, which training files had been cut before, what"
+        " stands in for the dev sets of QQP and MNLI, and which tasks the pretrained encoders have seen.",
     ]
 
 
-def page() -> str:
-    """The page, from the rows that are kept."""
-    run = FinishedRun(KEPT)
-    text = findings(run, ORIGIN, training(run))
-    if text is None:
-        raise InputError(f"{KEPT} has not the signals that the findings are about")
-    return text
+def in_run(network: make_text_caches.Network, caches: Collection[str]) -> bool:
+    """Whether a cache of the network is among some caches."""
+    return any(network.cache_name(split) in caches for split in network.splits)
+
+
+def kept_runs() -> list[FinishedRun]:
+    """The runs whose rows are kept, in the order of the page."""
+    return [FinishedRun(KEPT / name) for name in SUITES if (KEPT / name / "run.json").is_file()]
+
+
+def pages(runs: Sequence[FinishedRun], evidence: Evidence) -> dict[Path, str]:
+    """The page and the tables of each suite, by path."""
+    names = [str(run.suite["name"]) for run in runs]
+    links = ", ".join(f"[{name}]({FOLDER}/{name}.md)" for name in names)
+    files = {PAGE: evidence_page(evidence, ORIGIN, FOLDER, links, training(runs))}
+    for name, run in zip(names, runs, strict=True):
+        tables = findings(run, ORIGIN, training([run]))
+        assert tables is not None  # Evidence would have raised
+        files[PAGE.parent / FOLDER / f"{name}.md"] = tables
+    return files
+
+
+def pictures(evidence: Evidence) -> dict[Path, str]:
+    """The page's pictures, by path."""
+    charts = [answer.chart for answer in evidence.answers()]
+    return {PAGE.parent / FOLDER / f"{chart.name}.svg": drawn_svg(chart) for chart in charts}
 
 
 def main() -> None:
-    """Keep the run on the command line, if there is one, and write the page."""
+    """Keep the runs on the command line, if there are any, and write the pages."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run_dir", nargs="?", type=Path, metavar="RUN_DIR", help="such as out/paper")
+    parser.add_argument("run_dirs", nargs="*", type=Path, metavar="RUN_DIR", help="such as out/paper")
     options = parser.parse_args()
     try:
-        if options.run_dir is not None:
-            keep(options.run_dir)
-        write_text(PAGE, page())
+        for run_dir in options.run_dirs:
+            keep(run_dir)
+        runs = kept_runs()
+        evidence = Evidence(runs)
+        for path, text in {**pages(runs, evidence), **pictures(evidence)}.items():
+            path.parent.mkdir(exist_ok=True)
+            write_text(path, text)
     except InputError as error:
         parser.error(str(error))
 

@@ -1,8 +1,8 @@
 """The findings of a run as one Markdown page: whether one signal beats some others, and what that rests on.
 
 A view like the tables: every number and every word that judges comes from ``results.parquet`` and ``pairs.parquet``.
-Which signals, the suite says (``[findings]``). ``docs/findings.md`` is this page for the paper suite on the committed
-caches (see ``scripts/write_findings.py``).
+Which signals, the suite says (``[findings]``). The pages in ``docs/findings`` are made so from the committed
+caches (see ``scripts/write_findings.py``); ``docs/findings.md`` answers from all of them together.
 """
 
 from __future__ import annotations
@@ -63,18 +63,24 @@ def findings(run: FinishedRun, origin: str = "", more: Sequence[str] = ()) -> st
     if contest is None:
         return None
     page = Findings(run, *contest)
+    environment = markdown_environment()
+    made = origin or "written by exitbench run and exitbench report from the results beside it"
+    template = environment.get_template("findings.md.j2")
+    return template.render(origin=made, opening=page.opening(), dis=DIS_NOTE, sections=page.sections(more))
+
+
+def markdown_environment() -> Environment:
+    """Templates of Markdown pages: every name in them passes the filter ``md``, or a table."""
     environment = Environment(
         loader=PackageLoader("exitbench.reports.findings", ""),
-        autoescape=False,  # noqa: S701 - this is Markdown, and every name in it passes the filter md or a table
+        autoescape=False,  # noqa: S701 - this is Markdown, and every name passes a filter
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
     environment.filters |= {"md": markdown_text, "table": markdown_table}
-    made = origin or "written by exitbench run and exitbench report from the results beside it"
-    template = environment.get_template("findings.md.j2")
-    return template.render(origin=made, opening=page.opening(), dis=DIS_NOTE, sections=page.sections(more))
+    return environment
 
 
 class Findings:

@@ -1,10 +1,11 @@
-"""``docs/findings.md`` is made from the rows that ``fixtures/findings`` keeps, and those are the baseline's numbers."""
+"""``docs/findings.md`` and what it links to is made from kept rows, and those of the paper suite are the baseline's."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,11 +21,12 @@ from exitbench.benchmarks.suites.suite_file import load_suite
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.places import BASELINES, CACHES, FIXTURES
+from exitbench.reports.findings.evidence import Evidence
 from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.findings_runs import altered
 from tests.support.page_runs import main_run
 
-AGAIN = "run: exitbench run && exitbench check paper --update && python scripts/write_findings.py out/paper"
+AGAIN = "run: exitbench run NAME && exitbench check --update && python scripts/write_findings.py out/NAME"
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def baseline() -> Baseline:
 
 @pytest.fixture(scope="module")
 def kept() -> FinishedRun:
-    return FinishedRun(FIXTURES / "findings")
+    return FinishedRun(FIXTURES / "findings" / "paper")
 
 
 def apart(value: float, pinned: Pinned, tolerance: float) -> bool:
@@ -78,14 +80,29 @@ def disagreements(run: FinishedRun, baseline: Baseline) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_the_page_is_what_its_rows_give(script: ModuleType) -> None:
-    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run: python scripts/write_findings.py"
+def test_the_pages_are_what_their_rows_give(script: ModuleType) -> None:
+    runs = script.kept_runs()
+    pages = script.pages(runs, Evidence(runs))
+    assert len(pages) == 1 + len(runs)
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, "run: python scripts/write_findings.py"
 
 
-def test_the_rows_are_those_of_the_paper_suite_on_the_committed_caches(kept: FinishedRun) -> None:
-    assert kept.suite == json.loads(json.dumps(load_suite("paper").to_json())), AGAIN
-    for cache in kept.caches:
-        assert kept.record["caches"][cache.name]["manifest_sha256"] == Cache(CACHES / cache.name).manifest_sha256, AGAIN
+def test_every_picture_and_table_of_the_page_is_there_and_no_other(script: ModuleType) -> None:
+    page = script.PAGE.read_text(encoding="utf-8")
+    linked = {Path(target).name for target in re.findall(r"\]\(findings/([^)]+)\)", page)}
+    assert linked == {path.name for path in (script.PAGE.parent / "findings").iterdir()}
+    assert sum(name.endswith(".svg") for name in linked) >= 5
+
+
+def test_the_rows_are_those_of_todays_suites_on_the_committed_caches(script: ModuleType) -> None:
+    runs = script.kept_runs()
+    assert {run.suite["name"] for run in runs} == {path.name for path in script.KEPT.iterdir()}
+    for run in runs:
+        assert run.suite == json.loads(json.dumps(load_suite(run.suite["name"]).to_json())), AGAIN
+        for cache in run.caches:
+            digest = run.record["caches"][cache.name]["manifest_sha256"]
+            assert digest == Cache(CACHES / cache.name).manifest_sha256, AGAIN
 
 
 @pytest.mark.long
@@ -124,10 +141,17 @@ def test_nothing_of_the_machine_is_kept(kept: FinishedRun) -> None:
 def test_a_run_of_another_suite_or_an_incomplete_one_is_refused(
     script: ModuleType, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with pytest.raises(InputError, match="another suite than paper"):
+    with pytest.raises(InputError, match="expected one of paper, classes"):
         script.keep(main_run(tmp_path_factory))
+    other = tmp_path / "other"
+    shutil.copytree(FIXTURES / "findings" / "paper", other)
+    changed = json.loads((other / "run.json").read_text())
+    changed["suite"]["resamples"] += 1
+    (other / "run.json").write_text(json.dumps(changed))
+    with pytest.raises(InputError, match="another suite than paper"):
+        script.keep(other)
     incomplete = tmp_path / "incomplete"
-    shutil.copytree(FIXTURES / "findings", incomplete)
+    shutil.copytree(FIXTURES / "findings" / "paper", incomplete)
     record = json.loads((incomplete / "run.json").read_text()) | {"complete": False}
     (incomplete / "run.json").write_text(json.dumps(record))
     with pytest.raises(InputError, match="incomplete"):
@@ -141,6 +165,6 @@ def test_keeping_a_run_again_keeps_the_same_rows(
     copy = altered(kept.path, tmp_path / "run")
     monkeypatch.setattr(script, "KEPT", tmp_path / "kept")
     script.keep(copy.path)
-    assert FinishedRun(tmp_path / "kept").rows.keys() == kept.rows.keys()
-    assert len(FinishedRun(tmp_path / "kept").pair_rows) == len(kept.pair_rows)
-    assert script.page() == script.PAGE.read_text(encoding="utf-8")
+    again = FinishedRun(tmp_path / "kept" / "paper")
+    assert again.rows.keys() == kept.rows.keys()
+    assert len(again.pair_rows) == len(kept.pair_rows)

@@ -1,0 +1,144 @@
+"""The sentences of the evidence page: counts and means of what the paired tests of several runs found."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+from exitbench.benchmarks.results.operating_point import at_speed_up
+from exitbench.benchmarks.results.vocabulary import DETECTABLE
+from exitbench.reports.findings.choice_effects import ChoiceEffect
+from exitbench.reports.findings.choices import mean, signed
+from exitbench.reports.findings.duels import Duel, tally
+from exitbench.reports.findings.sentences import counted, span
+from exitbench.reports.findings.steadiness import CHANGES, OrderPair
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.numbers import fixed
+from exitbench.reports.run_data.run_caches import CacheMetadata
+
+
+def headline(subject: str, duels: Mapping[str, Sequence[Duel]]) -> str:
+    """How often the subject is shown to be better and worse than each opponent, over all caches, scores and layers."""
+    parts = []
+    for title, every in duels.items():
+        counts = tally(every)
+        compared = len(every) - counts["not compared"]
+        parts.append(f"better than {title} in {counts['better']}, worse in {counts['worse']} of {compared}")
+    return (
+        f"Over all caches, by task score and by DIS at the layers of the tables, {subject} is shown to be "
+        f"{'; '.join(parts)} comparisons; in the others these rows cannot tell."
+    )
+
+
+def scope(runs: Sequence[FinishedRun]) -> str:
+    """What the page rests on."""
+    caches = {cache.name: cache for run in runs for cache in run.caches}
+    classes = sorted({len(cache.classes) for cache in caches.values()})
+    suites = ", ".join(f"{run.suite['name']} ({run.leading_protocol()})" for run in runs)
+    return (
+        f"It rests on {counted(len(caches), 'cache')} with {', '.join(map(str, classes))} classes and "
+        f"{span([float(cache.rows) for cache in caches.values()], 0)} rows, in the suites {suites}; the protocol in "
+        "brackets is the one that is read."
+    )
+
+
+def classes_sentence(subject: str, other: str, groups: Mapping[int, tuple[Sequence[Duel], Sequence[Duel]]]) -> str:
+    """The subject against one other, by the number of classes: mean difference and verdicts by DIS and by score."""
+    parts = []
+    for number, (ranks, scores) in groups.items():
+        words = []
+        for what, duels in (("DIS", ranks), ("score", scores)):
+            known = [duel.difference for duel in duels if not math.isnan(duel.difference)]
+            if known:
+                counts = tally(duels)
+                words.append(
+                    f"{what} {signed(mean(known), 1)} (better in {counts['better']}, worse in {counts['worse']} of "
+                    f"{len(known)})"
+                )
+        if words:
+            parts.append(f"with {number} classes {', '.join(words)}")
+    return f"{subject} less {other}, mean difference in points: {'; '.join(parts)}."
+
+
+def rate_sentences(rival: str, by_entry: Mapping[str, Sequence[Duel]]) -> Iterator[str]:
+    """Who has a lower or a higher premature rate than the rival at equal exit shares, the lowest mean first."""
+    parts = []
+    for label, duels in by_entry.items():
+        counts, average = tally(duels), mean([duel.difference for duel in duels])
+        text = (
+            f"{label} {signed(average, 1)} (shown to be lower on {counts['better']}, higher on {counts['worse']} of "
+            f"{counted(len(duels), 'cache')})"
+        )
+        parts.append((average, text))
+    if parts:
+        ordered = "; ".join(text for _, text in sorted(parts, key=lambda part: part[0]))
+        yield (
+            f"When as many samples exit at each layer as it gets right, the mean difference of the premature rate to "
+            f"that of {rival}, in points, is: {ordered}."
+        )
+
+
+def choice_sentence(effect: ChoiceEffect) -> str:
+    """What one choice changes, with its range."""
+    values = [dot.value for dot in effect.dots]
+    if effect.is_spread:
+        return (
+            f"{effect.choice}: {fixed(statistics.median(values), 1)} points in the median, at most "
+            f"{fixed(max(values), 1)} ({counted(len(values), 'cache')})."
+        )
+    shown = sum(dot.claimed for dot in effect.dots)
+    tested = any(not math.isnan(dot.low) for dot in effect.dots)
+    claim = f", shown in {shown} of {len(values)}" if tested else f" ({len(values)} values)"
+    return f"{effect.choice}: {signed(mean(values), 2)} points in the mean, {span(values)}{claim}."
+
+
+def steadiness_sentences(pairs: Sequence[OrderPair]) -> Iterator[str]:
+    """For each thing that two caches may differ in, how alike the orders are."""
+    for change, words in CHANGES.items():
+        parts = []
+        for by in ("score", "DIS"):
+            own = [pair for pair in pairs if (pair.change, pair.by) == (change, by)]
+            if own:
+                taus, same = [pair.tau for pair in own], sum(pair.same_first for pair in own)
+                parts.append(
+                    f"by {by} tau is {fixed(statistics.median(taus), 2)} in the median ({span(taus, 2)}), and of the "
+                    f"signals that both have the same comes first in {same} of {counted(len(own), 'pair')}"
+                )
+        if parts:
+            yield f"With {words}: {'; '.join(parts)}."
+
+
+def smallest_differences(run: FinishedRun, protocol: str) -> Iterator[tuple[CacheMetadata, float]]:
+    """What one paired test of the score at the primary speed-up could show on each cache."""
+    at = at_speed_up(float(run.suite["primary_speed_up"]))
+    for cache in run.caches:
+        row = run.row(cache, protocol, DETECTABLE, "", cache.measure, at)
+        if row is not None and not math.isnan(row.value):
+            yield cache, row.value
+
+
+def power_sentences(found: Sequence[tuple[CacheMetadata, float]]) -> Iterator[str]:
+    """The least and the most that the rows of a cache could show."""
+    if not found:
+        return
+    (best, least), (worst, most) = (pick(found, key=lambda item: item[1]) for pick in (min, max))
+    yield (
+        f"One paired test of two signals' scores shows a true difference of {fixed(least, 1)} points in four cases of "
+        f"five on {best.name} ({best.rows:,} rows), and no less than {fixed(most, 1)} points on {worst.name} "
+        f"({worst.rows:,} rows); the median over {counted(len(found), 'cache')} is "
+        f"{fixed(statistics.median(value for _, value in found), 1)}."
+    )
+
+
+def published_sentence(subject: str, other: str, compared: Sequence[tuple[float, Duel]]) -> str:
+    """The paper's differences beside ours on the same tasks."""
+    published, ours = [figure for figure, _ in compared], [duel.difference for _, duel in compared]
+    duels = [duel for _, duel in compared]
+    counts = tally(duels)
+    same = sum(figure * value > 0 for figure, value in zip(published, ours, strict=True))
+    return (
+        f"{subject} less {other}: the paper has {span(published)} points, here it is {span(ours)}; the sign agrees on "
+        f"{same} of {counted(len(ours), 'cache')}, and it is shown to be better on {counts['better']} and worse on "
+        f"{counts['worse']}."
+    )

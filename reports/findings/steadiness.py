@@ -1,0 +1,89 @@
+"""How steady the order of the signals is: Kendall's tau between two caches that differ in one thing only."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.stats import kendalltau
+
+from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
+from exitbench.reports.findings.choices import USED
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.run_caches import CacheMetadata
+from exitbench.reports.run_data.run_entry import RunEntry
+
+Change = Literal["seed", "task", "model", "split"]
+CHANGES: dict[Change, str] = {
+    "seed": "another seed",
+    "task": "another task",
+    "model": "another model",
+    "split": "shifted rows",
+}
+"""What two caches differ in, in words."""
+
+FEWEST = 4
+"""Signals that an order must have to say something about its steadiness."""
+
+
+@dataclass(frozen=True)
+class OrderPair:
+    """The orders on two caches: Kendall's tau-b, and whether a signal that comes first on one does so on the other."""
+
+    change: Change
+    by: str
+    caches: tuple[str, str]
+    tau: float
+    same_first: bool
+    signals: int
+
+
+def change_between(first: CacheMetadata, second: CacheMetadata) -> Change | None:
+    """The one thing that two caches differ in; None where it is several."""
+    differ = [name for name in ("model", "task", "split") if getattr(first, name) != getattr(second, name)]
+    if not differ:
+        return "seed"
+    return {"model": "model", "task": "task", "split": "split"}[differ[0]] if len(differ) == 1 else None  # type: ignore[return-value]
+
+
+def entry_values(run: FinishedRun, cache: CacheMetadata, protocol: str, by: str) -> dict[RunEntry, float]:
+    """What the signals of a run are ordered by on a cache: the score at the primary speed-up, or the mean DIS."""
+    if by == "score":
+        questions = [(cache.measure, at_speed_up(float(run.suite["primary_speed_up"])), None)]
+    else:
+        questions = [("dis", NOWHERE, layer) for layer in cache.table_layers]
+    values: dict[RunEntry, float] = {}
+    for entry in run.entries:
+        rows = [run.row(cache, protocol, entry.signal, entry.parameters, *question) for question in questions]
+        known = [row.value for row in rows if row is not None and row.status in USED and not math.isnan(row.value)]
+        if len(known) == len(questions):
+            values[entry] = math.fsum(known) / len(known)
+    return values
+
+
+def order_pairs(run: FinishedRun) -> list[OrderPair]:
+    """Every pair of caches that differ in one thing, by score and by DIS, under the run's leading protocol."""
+    protocol = run.leading_protocol()
+    pairs = []
+    for by in ("score", "DIS"):
+        values = {cache.name: entry_values(run, cache, protocol, by) for cache in run.caches}
+        for first, second in itertools.combinations(run.caches, 2):
+            change = change_between(first, second)
+            one, two = values[first.name], values[second.name]
+            shared = [entry for entry in one if entry in two]
+            if change is None or len(shared) < FEWEST:
+                continue
+            tau = float(kendalltau([one[entry] for entry in shared], [two[entry] for entry in shared]).statistic)
+            if not math.isnan(tau):
+                same = bool(leaders(one, shared) & leaders(two, shared))
+                pairs.append(OrderPair(change, by, (first.name, second.name), tau, same, len(shared)))
+    return pairs
+
+
+def leaders(values: dict[RunEntry, float], shared: Sequence[RunEntry]) -> set[RunEntry]:
+    """The signals with the highest value."""
+    top = max(values[entry] for entry in shared)
+    return {entry for entry in shared if math.isclose(values[entry], top, abs_tol=1e-9)}
