@@ -14,6 +14,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -22,7 +24,7 @@ import make_text_caches  # noqa: E402
 
 from exitbench.atomic_files import write_text  # noqa: E402
 from exitbench.benchmarks.results.files import write_json, write_table  # noqa: E402
-from exitbench.benchmarks.results.schema import rows_table, table_of  # noqa: E402
+from exitbench.benchmarks.results.schema import ACROSS, rows_table, table_of  # noqa: E402
 from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE  # noqa: E402
 from exitbench.benchmarks.suites.suite_file import load_suite  # noqa: E402
 from exitbench.errors import InputError  # noqa: E402
@@ -49,7 +51,9 @@ def is_shown(run: FinishedRun, row: Any) -> bool:
         return False
     if measure == "dis":
         return any(listed.name == cache and layer in listed.table_layers for listed in run.caches)
-    return layer is None and (row["operating_point"].kind == "speed_up" or decisions == EQUAL_SHARE)
+    if layer is not None:
+        return False
+    return row["operating_point"].kind == "speed_up" or decisions == EQUAL_SHARE or row.get("signal") == "oracle"
 
 
 def keep(run_dir: Path) -> None:
@@ -69,6 +73,8 @@ def keep(run_dir: Path) -> None:
     write_table(folder / "results.parquet", rows_table(rows))
     pairs = [{**pair, "operating_point": pair["operating_point"].text} for pair in run.pair_rows if is_shown(run, pair)]
     write_table(folder / "pairs.parquet", table_of("pairs", pairs))
+    if run.across:
+        write_table(folder / "across.parquet", pa.Table.from_pylist(run.across, schema=ACROSS))
     write_json(folder / "run.json", {name: run.record[name] for name in RECORD})
 
 

@@ -48,7 +48,7 @@ BOUNDS = frozenset({"oracle", "final", "fixed", "random", DETECTABLE})
 """Signals that tables show for orientation and never compare."""
 
 AVERAGE = "average"
-"""The task of rows that average over the tasks of one model."""
+"""The task of rows that average over the tasks of one model, and the model of those over the models of one task."""
 
 SIGNIFICANCE = 0.05
 """A difference is claimed up to this adjusted p-value."""

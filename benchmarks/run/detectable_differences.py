@@ -136,7 +136,8 @@ def is_asked(row: Row, primary: Any, caches: Mapping[str, Mapping[str, Any]]) ->
     metrics = {
         "f1" if cache["metric"] == "f1" else "accuracy"
         for cache in caches.values()
-        if (cache["model"], cache["split"]) == (row.model, row.split)
+        if cache["split"] == row.split
+        and (cache["task"] == row.task if row.model == AVERAGE else cache["model"] == row.model)
     }
     return row.measure == (metrics.pop() if len(metrics) == 1 else "mean_accuracy_f1")
 
@@ -158,7 +159,7 @@ def network_spreads(files: RunFiles) -> dict[tuple[Any, ...], tuple[int, float]]
     columns: dict[tuple[Any, ...], dict[tuple[str, ...], dict[str, list[float]]]] = {}
     pairs: list[dict[Any, Any]] = files.table("pairs").to_dict("records")
     for pair in pairs:
-        if pair["task"] != AVERAGE and not pair["decisions"] and pair["measure"] in ("dis", own[pair["cache"]]):
+        if pair["cache"] and not pair["decisions"] and pair["measure"] in ("dis", own[pair["cache"]]):
             names = pair["signal_a"], pair["parameters_a"], pair["signal_b"], pair["parameters_b"]
             by_task = columns.setdefault(spread_key(pair), {}).setdefault(names, {})
             by_task.setdefault(pair["task"], []).append(float(pair["difference"]))
@@ -179,6 +180,7 @@ def mean_variance(tasks: Sequence[Sequence[float]]) -> float:
 
 def heading_of(column: DetectableDifference) -> str:
     """Whose column it is."""
-    name = column.cache or f"average of {column.model}, {column.split}"
+    whose = f"the models on {column.task}" if column.model == AVERAGE else column.model
+    name = column.cache or f"average of {whose}, {column.split}"
     networks = f", {column.networks} networks" if column.networks > 1 else ""
     return f"{name} ({column.rows} rows{networks}, {column.protocol})"

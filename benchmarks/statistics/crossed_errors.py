@@ -62,11 +62,14 @@ def unpaired_deals(first: NDArray[np.float64], second: NDArray[np.float64]) -> N
     return np.array([-error, error])
 
 
-def mean_source(sources: Sequence[ErrorSource]) -> ErrorSource:
-    """The source of the mean over networks on the same rows: resample by resample, unit by unit, deal by deal."""
+def mean_source(sources: Sequence[ErrorSource], weights: NDArray[np.float64]) -> ErrorSource:
+    """The source of the weighted mean over networks on the same rows: resample by resample, unit by unit, deal by
+    deal."""
     fewest = min(len(source.deals) for source in sources)
-    deals = np.mean([source.deals[:fewest] for source in sources], axis=0) if fewest else np.zeros(0)
-    return ErrorSource(np.mean([source.spread for source in sources], axis=0), deals, sources[0].influence)
+    dealt = [source.deals[:fewest] for source in sources]
+    deals = np.average(dealt, axis=0, weights=weights) if fewest else np.zeros(0)
+    spread = np.average([source.spread for source in sources], axis=0, weights=weights)
+    return ErrorSource(spread, deals, sources[0].influence)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any
 
 INK, PAPER, FIRST, SECOND = "#262626", "#ffffff", "#882255", "#117733"
 ROW, TOP = 0.3, 0.95
@@ -65,11 +66,13 @@ def drawn_svg(chart: DotChart) -> str:
     import matplotlib as mpl
     import matplotlib.pyplot as plt
     import seaborn as sns
+    from matplotlib.lines import Line2D
 
     from exitbench.reports.figures.shrink_svg import smaller
     from exitbench.reports.figures.style import SETTINGS
 
-    with sns.axes_style("ticks"), mpl.rc_context({**SETTINGS, "svg.hashsalt": chart.name}):
+    settings: Any = {**SETTINGS, "svg.hashsalt": chart.name}
+    with sns.axes_style("ticks"), mpl.rc_context(settings):
         heights = [max(1, len(panel.rows)) for panel in chart.panels]
         drawing, axes = plt.subplots(
             len(heights),
@@ -84,7 +87,7 @@ def drawn_svg(chart: DotChart) -> str:
         axes.flat[-1].set_xlabel(chart.axis)
         if any(chart.kinds):
             handles = [
-                plt.Line2D([], [], color=colour, marker="o", linestyle="", label=kind)
+                Line2D([], [], color=colour, marker="o", linestyle="", label=kind)
                 for colour, kind in zip((FIRST, SECOND), chart.kinds, strict=True)
             ]
             drawing.legend(handles=handles, loc="outside upper right", ncols=2)

@@ -182,6 +182,11 @@ class Evidence:
     def steadiness(self) -> Answer:
         """How far the order of the signals is the same elsewhere."""
         pairs = [pair for contest in self.contests for pair in order_pairs(contest.run)]
+        across = [
+            sentence
+            for contest in self.contests
+            for sentence in text.across_sentences(contest.run, contest.protocol, contest.subject, contest.others)
+        ]
         panels = []
         for by in ("score", "DIS"):
             own = [pair for pair in pairs if pair.by == by]
@@ -195,7 +200,7 @@ class Evidence:
         chart = DotChart("steadiness", caption, "Kendall's tau", tuple(panels), line=None)
         return Answer(
             "How steady is the order of the signals over seeds, tasks, models and shift?",
-            tuple(text.steadiness_sentences(pairs)),
+            (*text.steadiness_sentences(pairs), *across),
             chart,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.vocabulary import DETECTABLE
@@ -16,6 +17,7 @@ from exitbench.reports.findings.steadiness import CHANGES, OrderPair
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.run_caches import CacheMetadata
+from exitbench.reports.run_data.run_entry import RunEntry
 
 
 def headline(subject: str, duels: Mapping[str, Sequence[Duel]]) -> str:
@@ -107,6 +109,40 @@ def steadiness_sentences(pairs: Sequence[OrderPair]) -> Iterator[str]:
                 )
         if parts:
             yield f"With {words}: {'; '.join(parts)}."
+
+
+def across_sentences(run: FinishedRun, protocol: str, subject: RunEntry, others: Sequence[RunEntry]) -> Iterator[str]:
+    """What several networks for each task say: normalised scores, and how often the subject beats each opponent."""
+    for group in run.groups_under(protocol):
+        rows = run.across_of(group, protocol)
+        means = [row for row in rows if row["statistic"] == "interquartile_mean"]
+        if not means:
+            continue
+        listed = "; ".join(
+            f"{run.label(row['signal_a'], row['parameters_a'])} {interval(row, 2)}"
+            for row in sorted(means, key=lambda row: -float(row["value"]))
+        )
+        count, tasks = len(group.caches), int(means[0]["tasks"])
+        yield (
+            f"Over {count} networks on {counted(tasks, 'task')}, the interquartile mean of the score between random "
+            f"exits (0) and the oracle (1) is: {listed}."
+        )
+        name = subject.signal, subject.parameters
+        rivals = {(other.signal, other.parameters): other.title for other in others}
+        chances = [
+            f"more than {rivals[second]} with a chance of {interval(row, 2)}"
+            for row in rows
+            if row["statistic"] == "improvement"
+            and (row["signal_a"], row["parameters_a"]) == name
+            and (second := (row["signal_b"], row["parameters_b"])) in rivals
+        ]
+        if chances:
+            yield f"On one of these networks {subject.title} scores {', '.join(chances)}."
+
+
+def interval(row: Mapping[str, Any], places: int) -> str:
+    """A value with its 95% interval."""
+    return f"{fixed(row['value'], places)} [{fixed(row['low'], places)}, {fixed(row['high'], places)}]"
 
 
 def smallest_differences(run: FinishedRun, protocol: str) -> Iterator[tuple[CacheMetadata, float]]:

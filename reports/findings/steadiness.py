@@ -10,7 +10,7 @@ from typing import Literal
 
 from scipy.stats import kendalltau
 
-from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.reports.findings.choices import USED
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
@@ -51,6 +51,7 @@ def change_between(first: CacheMetadata, second: CacheMetadata) -> Change | None
 
 def entry_values(run: FinishedRun, cache: CacheMetadata, protocol: str, by: str) -> dict[RunEntry, float]:
     """What the signals of a run are ordered by on a cache: the score at the primary speed-up, or the mean DIS."""
+    questions: list[tuple[str, OperatingPoint, int | None]]
     if by == "score":
         questions = [(cache.measure, at_speed_up(float(run.suite["primary_speed_up"])), None)]
     else:

@@ -186,6 +186,24 @@ class FinishedRun:
             measure=measure,
         )
 
+    def models_row(
+        self, cache: CacheMetadata, protocol: str, signal: str, parameters: str, measure: str, point: OperatingPoint
+    ) -> Row | None:
+        """A row of the average over the models that have the task and split of a cache, None where there is none."""
+        return self.find(
+            cache="",
+            model=AVERAGE,
+            task=cache.task,
+            split=cache.split,
+            protocol=protocol,
+            signal=signal,
+            parameters=parameters,
+            operating_point=point,
+            layer=None,
+            decisions="",
+            measure=measure,
+        )
+
     def find(self, **key: Any) -> Row | None:
         """The row with this key."""
         return self.rows.get(tuple(key[name] for name in KEY))

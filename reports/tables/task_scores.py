@@ -5,7 +5,7 @@ from __future__ import annotations
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, OperatingPoint, at_speed_up, within_loss
 from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data import published
-from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.finished_run import TASK_TITLES, FinishedRun
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.tables.cells import AVERAGE, number_cell, published_cell, ratio, score_at_speed, speed_at_loss
@@ -15,6 +15,11 @@ from exitbench.reports.tables.table_parts import bound_table_rows, entry_rows, f
 
 READ_AT = {"final": FINAL, "oracle": NOWHERE}
 """Bounds that have one operating point only, whatever the target speed-up."""
+
+MODELS_NOTE = (
+    "Mean over models: every model counts once, whatever the number of its networks; its error is that of the rows, "
+    "which models share, and it is about these networks only."
+)
 
 
 def score_columns(run: FinishedRun, group: Group) -> list[TableColumn]:
@@ -193,11 +198,27 @@ def backbone_tables(run: FinishedRun) -> list[Table]:
 
 
 def backbone_table(run: FinishedRun, chosen: list[tuple[Group, CacheMetadata]], protocol: str) -> Table:
-    """Some caches of several backbones side by side."""
+    """Some caches of several backbones side by side, and the mean over the models of each task."""
     speed = float(run.suite["primary_speed_up"])
+    first_of = {(cache.task, cache.split): cache for _, cache in reversed(chosen)}
+    averaged = [
+        cache
+        for _, cache in chosen
+        if cache is first_of[cache.task, cache.split]
+        and len({other.model for _, other in chosen if (other.task, other.split) == (cache.task, cache.split)}) > 1
+    ]
 
     def cells(signal: str, parameters: str) -> list[Cell]:
-        return [score_cell(run, cache, protocol, signal, parameters, at_speed_up(speed)) for _, cache in chosen]
+        single = [score_cell(run, cache, protocol, signal, parameters, at_speed_up(speed)) for _, cache in chosen]
+        stored_point = READ_AT.get(signal, at_speed_up(speed))
+        means = [
+            score_at_speed(
+                run.models_row(cache, protocol, signal, parameters, cache.measure, stored_point),
+                run.models_row(cache, protocol, signal, parameters, "speed_up", stored_point),
+            )
+            for cache in averaged
+        ]
+        return [*single, *means]
 
     columns = [
         TableColumn(
@@ -208,6 +229,11 @@ def backbone_table(run: FinishedRun, chosen: list[tuple[Group, CacheMetadata]], 
         )
         for group, cache in chosen
     ]
+    titles = [TASK_TITLES.get(cache.task, cache.task) for cache in averaged]
+    columns += [
+        TableColumn(title=title, group="mean over models", measure=cache.measure, better="higher")
+        for title, cache in zip(titles, averaged, strict=True)
+    ]
     rows = entry_rows(run, cells) + bound_table_rows(run, ("fixed", "random", "oracle", "final"), cells)
     table = Table(
         name=table_name(run, "backbones", protocol=protocol),
@@ -216,7 +242,7 @@ def backbone_table(run: FinishedRun, chosen: list[tuple[Group, CacheMetadata]], 
         topic="backbones",
         columns=(TableColumn("Signal"), *columns),
         rows=(*rows, *foot_rows(run, cells)),
-        notes=(f"Cells: score (speed-up). Protocol: {protocol}.",),
+        notes=(f"Cells: score (speed-up). Protocol: {protocol}.", *([MODELS_NOTE] if averaged else [])),
         protocol=protocol,
     )
     return finished(run, table)

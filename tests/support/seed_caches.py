@@ -12,7 +12,7 @@ from exitbench.cache import Model, Task
 
 
 def seeds_of(
-    folder: Path, count: int, *, rows: int = 150, group_rows: int | None = None, task: str = "t"
+    folder: Path, count: int, *, rows: int = 150, group_rows: int | None = None, task: str = "t", model: str = "m"
 ) -> list[Path]:
     """Caches on the same ids and labels, whose logits are another network's each time."""
     rng = np.random.default_rng(7)
@@ -24,12 +24,12 @@ def seeds_of(
         logits = own.normal(size=(3, rows, 3)) + own.normal(0, 0.2)
         for layer in range(3):
             logits[layer, np.arange(rows), labels] += (0.5 + layer) * easy
-        path = folder / f"m-{task}-s{seed}-dev"
+        path = folder / f"{model}-{task}-s{seed}-dev"
         with CacheWriter(
             path,
             task=Task(task, ("a", "b", "c"), "accuracy"),
             split="dev",
-            model=Model("m", None, 3, 4, "none", "none"),
+            model=Model(model, None, 3, 4, "none", "none"),
             feature_dtype=None,
             provenance={"seed": seed},
             groups=group_rows is not None,

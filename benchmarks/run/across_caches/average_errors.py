@@ -1,9 +1,9 @@
 """What averages over caches are made of: which caches share rows, what each weighs, and the errors of their means.
 
 Caches share rows where task, split, ids, labels and groups agree: several trainings (seeds) of one network, or several
-networks, on one test set. Every task counts once, whatever the number of its caches. What lies on different rows is
-independent; what shares rows is averaged resample by resample before its error is taken
-(:mod:`exitbench.benchmarks.statistics.crossed_errors`).
+networks, on one test set. Every task (in an average over models: every model) counts once, whatever the number of its
+caches. What lies on different rows is independent; what shares rows is averaged resample by resample before its error
+is taken (:mod:`exitbench.benchmarks.statistics.crossed_errors`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -31,6 +32,9 @@ SourceKey = tuple[str, str, str, Question]
 """Protocol, signal, parameters and question of a number."""
 
 Sources = Mapping[SourceKey, ErrorSource]
+
+Over = Literal["task", "model"]
+"""What an average is over: what counts once in it."""
 
 SOURCES = "sources"
 """Asked for beside result files: what errors come from, of a cache whose rows another one shares."""
@@ -62,13 +66,20 @@ class AveragedCache:
 
 
 class AverageErrors:
-    """The errors of averages over the caches of one group, and what each cache weighs in them."""
+    """The errors of averages over the caches of one group, and what each cache weighs in them.
 
-    def __init__(self, caches: Sequence[AveragedCache]) -> None:
-        self.caches = caches
-        tasks = [cache.task for cache in caches]
-        self.tasks = len(set(tasks))
-        self.weights = {cache.cache: 1 / (self.tasks * tasks.count(cache.task)) for cache in caches}
+    Models are not drawn from anything: an average ``over`` models is about these networks, and has the error of rows.
+    """
+
+    def __init__(self, caches: Sequence[AveragedCache], over: Over = "task") -> None:
+        self.caches, self.over = caches, over
+        self.tasks = len({cache.task for cache in caches})
+        members = [cache.task if over == "task" else cache.model for cache in caches]
+        self.members = len(set(members))
+        self.weights = {
+            cache.cache: 1 / (self.members * members.count(member))
+            for cache, member in zip(caches, members, strict=True)
+        }
         self.blocks: dict[tuple[str, str, str], list[AveragedCache]] = {}
         for cache in caches:
             self.blocks.setdefault(cache.row_set, []).append(cache)
@@ -88,7 +99,7 @@ class AverageErrors:
         return {cache.cache: cache.sources() for block in self.blocks.values() if len(block) > 1 for cache in block}
 
     def mean(self, values: Mapping[str, float]) -> float:
-        """The average of one value per cache: the mean over tasks of the mean over the caches of each."""
+        """The average of one value per cache: the mean over tasks (models) of the mean over the caches of each."""
         return float(sum(self.weights[cache.cache] * values[cache.cache] for cache in self.caches))
 
     def count(self, samples: Mapping[str, int]) -> int:
@@ -146,7 +157,8 @@ class AverageErrors:
             by_network: dict[str, list[float]] = {}
             for cache in caches:
                 by_network.setdefault(cache.network or cache.cache, []).append(values[cache.cache])
-            networks = tuple(float(np.mean(several)) for several in by_network.values())
+            different = tuple(float(np.mean(several)) for several in by_network.values())
+            networks = different if self.over == "task" else ()
             blocks.append(NetworksOnRows(share, self._rows_error(names, values, errors, source), networks))
         return mean_error(blocks)
 
@@ -161,12 +173,15 @@ class AverageErrors:
             return errors[names[0]]
         sources = [source(name) for name in names]
         known = [each for each in sources if each is not None]
+        weights = np.array([self.weights[name] for name in names])
+        stated = float(np.average([errors[name] for name in names], weights=weights))
         if len(known) < len(sources):
-            return float(np.mean([errors[name] for name in names]))
-        together = mean_source(known).std_err(float(np.mean([values[name] for name in names])))
+            return stated
+        value = float(np.average([values[name] for name in names], weights=weights))
+        together = mean_source(known, weights).std_err(value)
         # Sources tell how the caches err together; how much each errs, its own test knows better.
-        alone = float(np.mean([source.std_err(values[name]) for source, name in zip(known, names, strict=True)]))
-        stated = float(np.mean([errors[name] for name in names]))
+        single = [source.std_err(values[name]) for source, name in zip(known, names, strict=True)]
+        alone = float(np.average(single, weights=weights))
         return together * stated / alone if alone > 0 and not np.isnan(stated) else together
 
 

@@ -1,8 +1,10 @@
-"""The average over the caches of one model and split: mean score, speed-up and DIS, blank if a cache has no value.
+"""Averages over the caches of one model and split, and over those of one task and split: scores, speed-ups, DIS.
 
-Every task counts once, whatever the number of its caches. Errors and paired tests of averages, also over caches that
-share rows, come from :mod:`exitbench.benchmarks.run.across_caches.average_errors`. The task of all of them is
-``average``, also where all caches are of one task.
+An average is blank if a cache has no value. Every task counts once, whatever the number of its caches; over models,
+every model. Errors and paired tests, also over caches that share rows, come from
+:mod:`exitbench.benchmarks.run.across_caches.average_errors`. An average over tasks has the task ``average``, also where
+all caches are of one task, and one over models the model ``average``. DIS is not averaged over models: a layer of one
+is not that of another.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ import numpy as np
 from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference, joined
-from exitbench.benchmarks.results.vocabulary import AVERAGE, BOUNDS, DETECTABLE, HIGHER_IS_BETTER
+from exitbench.benchmarks.results.vocabulary import BOUNDS, DETECTABLE, HIGHER_IS_BETTER
 from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache, AverageErrors, SourceKey
+from exitbench.benchmarks.run.across_caches.averaged_groups import averaged_groups
 from exitbench.benchmarks.run.compared_columns import marked_row, pair_rows, smallest_difference_rows, without_flattered
 from exitbench.benchmarks.run.contestants import is_flattered
 from exitbench.benchmarks.run.measurements import Question, question_of
@@ -51,35 +54,37 @@ def averages(
     caches: Sequence[AveragedCache],
     entries: Sequence[Name],
 ) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Average rows and their pairs, over all ``caches`` of one model and split, also those that failed.
+    """Average rows and their pairs, over all ``caches`` of one model or task and split, also those that failed.
 
     Under each protocol over those that are measured under it, so that no average mixes two; an average over caches
     whose right answers are not the same thing (labels, agreement) is blank and says so. Of single layers only DIS is
-    averaged, at the layers that all caches have rows of. ``entries`` are the (signal, parameters) that the suite
-    compares.
+    averaged, over tasks, at the layers that all caches have rows of. ``entries`` are the (signal, parameters) that the
+    suite compares.
     """
     metrics = {cache.cache: cache.metric for cache in caches}
-    groups: dict[tuple[str, str], list[AveragedCache]] = {}
-    for cache in caches:
-        groups.setdefault((cache.model, cache.split), []).append(cache)
     means: list[Row] = []
     tests: list[dict[str, Any]] = []
     every_pair = list(pairs)
-    for (model, split), group in groups.items():
-        group_rows = [row for row in rows if (row.model, row.split) == (model, split)]
-        for protocol in dict.fromkeys(row.protocol for row in group_rows):
-            averaged_caches = [cache for cache in group if protocol in cache.protocols]
-            names = [cache.cache for cache in averaged_caches]
-            if len(names) < 2:
+    by_protocol = {}
+    for protocol in dict.fromkeys(row.protocol for row in rows):
+        groups = averaged_groups([cache for cache in caches if protocol in cache.protocols])
+        by_protocol[protocol] = {group.key: group for group in groups}
+    for key in (group.key for group in averaged_groups(caches)):
+        for protocol, own_groups in by_protocol.items():
+            if key not in own_groups:
                 continue
-            columns = {"cache": "", "model": model, "task": AVERAGE, "split": split, "protocol": protocol}
-            errors = AverageErrors(averaged_caches)
-            means_of = mean_columns(group_rows, protocol, names, metrics, entries)
+            group = own_groups[key]
+            own_pairs = [pair for pair in every_pair if pair["protocol"] == protocol]
+            names = group.names
+            columns = {"cache": "", **group.key_columns, "protocol": protocol}
+            errors = AverageErrors(group.caches, group.over)
+            group_rows = [row for row in rows if row.cache in names]
+            with_dis = entries if group.over == "task" else ()
+            means_of = mean_columns(group_rows, protocol, names, metrics, with_dis)
             averaged = [mean_row(columns, column, names, metrics, errors) for column in means_of]
-            if refusal := different_targets(averaged_caches):
+            if refusal := different_targets(group.caches):
                 means += [blanked(row, refusal) for row in averaged]
                 continue
-            own_pairs = [pair for pair in every_pair if pair["protocol"] == protocol]
             flattered = {
                 (row.signal, row.parameters)
                 for row in group_rows
@@ -206,18 +211,21 @@ def meaning(measure: str, metrics: Metrics, errors: AverageErrors) -> str:
     """What was averaged, in words."""
     tasks = {cache.task: metrics[cache.cache] for cache in errors.caches}
     f1 = sum(metric == "f1" for metric in tasks.values())
-    several = f"{len(errors.caches)} caches" if errors.tasks < len(errors.caches) else ""
+    several = f"{len(errors.caches)} caches" if errors.members < len(errors.caches) else ""
     if measure == "mean_accuracy_f1":
         own = f"mean of each task's own score: accuracy on {len(tasks) - f1} tasks, F1 on {f1}"
         return joined(own, several)
-    over = f"{errors.tasks} tasks" if errors.tasks > 1 else "one task"
+    if errors.over == "model":
+        over = f"{errors.members} models"
+    else:
+        over = f"{errors.tasks} tasks" if errors.tasks > 1 else "one task"
     return f"mean over {several} of {over}" if several else f"mean over {over}"
 
 
 def scope(errors: AverageErrors, error: MeanError) -> str:
     """What an average is about: these networks, or networks trained like them."""
     fewest = min(errors.networks)
-    if fewest < ENOUGH_NETWORKS:
+    if fewest < ENOUGH_NETWORKS or errors.over == "model":
         return "for these networks only"
     law = "" if np.isinf(error.degrees) else f", Student's t with {error.degrees:.1f} degrees of freedom"
     return f"for networks trained alike: rows crossed with at least {fewest} networks{law}"

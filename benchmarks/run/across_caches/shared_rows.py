@@ -16,13 +16,13 @@ from exitbench.errors import InputError
 def rows_of_caches(paths: Sequence[Path], manifests: Mapping[str, Manifest]) -> dict[str, str]:
     """Cache name to a digest of its samples, where caches that are averaged could lie on the same rows.
 
-    Caches have the same rows where task, split, ids and labels agree. Only caches of one model, task, split and size
-    are opened. Raises InputError where such caches put their rows in different groups.
+    Caches have the same rows where task, split, ids and labels agree. Only caches of one task, split and size are
+    opened. Raises InputError where such caches put their rows in different groups.
     """
-    alike: dict[tuple[str, str, str, int], list[Path]] = {}
+    alike: dict[tuple[str, str, int], list[Path]] = {}
     for path in paths:
         manifest = manifests[path.name]
-        key = manifest.model.name, manifest.task.name, manifest.split, manifest.rows
+        key = manifest.task.name, manifest.split, manifest.rows
         alike.setdefault(key, []).append(path)
     digests: dict[str, str] = {}
     groups: dict[str, tuple[str, bytes]] = {}

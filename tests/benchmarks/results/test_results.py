@@ -1,7 +1,9 @@
 import dataclasses
+import functools
 import hashlib
 import json
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,7 +18,8 @@ from exitbench.benchmarks.results.operating_point import (
 )
 from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_table, table_of
 from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache
-from exitbench.benchmarks.run.across_caches.averages import averages
+from exitbench.benchmarks.run.across_caches.averages import averages, source_key
+from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
 from exitbench.errors import InputError
 
 
@@ -135,7 +138,7 @@ def task_rows(signal, values, **changes):
 
 
 def test_the_average_is_the_mean_of_each_tasks_own_score_and_of_the_speed_ups():
-    means, _ = averages(task_rows("s", (90.0, 70.0, 2.2)), [], PLACES, [("s", "")])
+    means, _ = averages(task_rows("s", (90.0, 70.0, 2.2)), [], PLACES[:2], [("s", "")])
     averaged = {mean.measure: mean for mean in means}
     assert {(mean.cache, mean.task, mean.model) for mean in means} == {("", "average", "m")}
     assert averaged["mean_accuracy_f1"].value == 80.0
@@ -234,3 +237,51 @@ def test_a_file_that_is_no_parquet_file_is_refused_by_name(tmp_path):
     (tmp_path / "results.parquet").write_bytes(b"PAR1 and nothing that follows from it")
     with pytest.raises(InputError, match=r"results\.parquet: expected a parquet file, found something else"):
         _ = RunFiles(tmp_path).results
+
+
+def by_models(task, *caches):
+    """Rows of one signal near 2x, a score for every (cache, model)."""
+    return [
+        row(cache=cache, model=model, task=task, signal="s", operating_point=at_speed_up(2), value=value, std_err=error)
+        for cache, model, value, error in caches
+    ]
+
+
+def test_the_average_over_the_models_of_a_task_counts_every_model_once():
+    rows = by_models("t", ("a1", "a", 80.0, 3.0), ("a2", "a", 84.0, 3.0), ("b", "b", 90.0, 4.0))
+    rows.append(rows[0]._replace(measure="dis", operating_point=NOWHERE, layer=1, value=70.0))
+    places = [AveragedCache(each.cache, each.model, "t", "dev", "accuracy") for each in rows[:3]]
+    means, _ = averages(rows, [], places, [("s", "")])
+    (over_models,) = [mean for mean in means if mean.model == "average"]
+    assert (over_models.cache, over_models.task, over_models.value) == ("", "t", (82.0 + 90.0) / 2)
+    assert over_models.std_err == pytest.approx((2 * (3 / 4) ** 2 + (4 / 2) ** 2) ** 0.5)  # rows are not shared
+    assert over_models.reason == "mean over 3 caches of 2 models; for these networks only"
+    (over_tasks,) = [mean for mean in means if mean.task == "average" and mean.measure == "accuracy"]
+    assert (over_tasks.model, over_tasks.value) == ("a", 82.0)
+
+
+def test_models_on_the_same_rows_are_averaged_resample_by_resample():
+    rows = by_models("t", ("a1", "a", 80.0, 3.0), ("a2", "a", 84.0, 3.0), ("b", "b", 90.0, 4.0))
+    draws = np.random.default_rng(0).normal([[80.0], [84.0], [90.0]], [[3.0], [3.0], [4.0]], (3, 50))
+    places = [
+        AveragedCache(
+            each.cache,
+            each.model,
+            "t",
+            "dev",
+            "accuracy",
+            rows="the same",
+            sources=functools.partial(dict, {source_key(each): ErrorSource(drawn, np.zeros(0))}),
+        )
+        for each, drawn in zip(rows, draws, strict=True)
+    ]
+    (mean,) = [mean for mean in averages(rows, [], places, [("s", "")])[0] if mean.model == "average"]
+    together = np.std((draws[0] + draws[1]) / 4 + draws[2] / 2, ddof=1)
+    drawn = np.std(draws, axis=1, ddof=1)
+    stated = 3.0 / 4 + 3.0 / 4 + 4.0 / 2  # what the rows say of each; the draws say how they err together
+    assert mean.std_err == pytest.approx(together * stated / (drawn[0] / 4 + drawn[1] / 4 + drawn[2] / 2))
+
+
+def test_one_model_alone_has_no_average_over_models():
+    means, _ = averages(task_rows("s", (90.0, 70.0, 2.2)), [], PLACES[:2], [("s", "")])
+    assert {mean.model for mean in means} == {"m"}

@@ -16,6 +16,8 @@ from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.errors import InputError
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.tables.task_scores import backbone_tables
 from tests.support.seed_caches import seeds_of
 
 COPIES = 48
@@ -122,6 +124,26 @@ def test_every_task_counts_once(tmp_path: Path) -> None:
     average = final.loc[""]
     assert average.value == pytest.approx(np.mean(tasks))
     assert average.n == 150 and average.reason == "mean over 4 caches of 2 tasks; for these networks only"
+
+
+@pytest.mark.long
+def test_models_on_the_same_rows_have_an_average_that_counts_each_once(tmp_path: Path) -> None:
+    paths = [*seeds_of(tmp_path, 2, rows=60), *seeds_of(tmp_path, 1, rows=60, model="n")]
+    run = run_of(paths, tmp_path / "out")
+    results = run.files.results
+    asked = results[(results.operating_point == "speed_up=1.5") & (results.signal == "deebert")]
+    scores = asked[(asked.measure == "accuracy") & (asked.decisions == "")].set_index(["model", "cache"])
+    single = [scores.loc["m", path.name].value for path in paths[:2]], scores.loc["n", paths[2].name].value
+    average = scores.loc["average", ""]
+    assert average.task == "t"
+    assert average.n == 60  # all networks answer the same rows
+    assert average.value == pytest.approx((np.mean(single[0]) + single[1]) / 2)
+    assert average.reason.startswith("mean over 3 caches of 2 models; for these networks only")
+    assert not len(results[(results.model == "average") & (results.measure == "dis")])
+    (table,) = backbone_tables(FinishedRun(tmp_path / "out"))
+    assert table.columns[-1].group == "mean over models"
+    (cell,) = [row.cells[-1] for row in table.rows if row.cells[0].text == "DeeBERT"]
+    assert cell.numbers[0].value == average.value
 
 
 def test_caches_of_the_same_rows_in_different_groups_are_refused(tmp_path: Path) -> None:
