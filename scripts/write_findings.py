@@ -29,7 +29,7 @@ from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE  # noqa: E402
 from exitbench.benchmarks.suites.suite_file import load_suite  # noqa: E402
 from exitbench.errors import InputError  # noqa: E402
 from exitbench.reports.findings.dot_charts import drawn_svg  # noqa: E402
-from exitbench.reports.findings.evidence import Evidence, evidence_page  # noqa: E402
+from exitbench.reports.findings.evidence import RunsTogether, evidence_page  # noqa: E402
 from exitbench.reports.findings.findings import findings  # noqa: E402
 from exitbench.reports.run_data.finished_run import FinishedRun  # noqa: E402
 from exitbench.reports.run_data.identical import is_telling  # noqa: E402
@@ -117,19 +117,19 @@ def kept_runs() -> list[FinishedRun]:
     return [FinishedRun(KEPT / name) for name in SUITES if (KEPT / name / "run.json").is_file()]
 
 
-def pages(runs: Sequence[FinishedRun], evidence: Evidence) -> dict[Path, str]:
+def pages(runs: Sequence[FinishedRun], evidence: RunsTogether) -> dict[Path, str]:
     """The page and the tables of each suite, by path."""
     names = [str(run.suite["name"]) for run in runs]
     links = ", ".join(f"[{name}]({FOLDER}/{name}.md)" for name in names)
     files = {PAGE: evidence_page(evidence, ORIGIN, FOLDER, links, training(runs))}
     for name, run in zip(names, runs, strict=True):
         tables = findings(run, ORIGIN, training([run]))
-        assert tables is not None  # Evidence would have raised
+        assert tables is not None  # RunsTogether would have raised
         files[PAGE.parent / FOLDER / f"{name}.md"] = tables
     return files
 
 
-def pictures(evidence: Evidence) -> dict[Path, str]:
+def pictures(evidence: RunsTogether) -> dict[Path, str]:
     """The page's pictures, by path."""
     charts = [answer.chart for answer in evidence.answers()]
     return {PAGE.parent / FOLDER / f"{chart.name}.svg": drawn_svg(chart) for chart in charts}
@@ -144,7 +144,7 @@ def main() -> None:
         for run_dir in options.run_dirs:
             keep(run_dir)
         runs = kept_runs()
-        evidence = Evidence(runs)
+        evidence = RunsTogether(runs)
         for path, text in {**pages(runs, evidence), **pictures(evidence)}.items():
             path.parent.mkdir(exist_ok=True)
             write_text(path, text)

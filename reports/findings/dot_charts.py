@@ -105,7 +105,7 @@ def draw_panel(axes: object, panel: DotPanel, line: float | None) -> None:
     if line is not None:
         axes.axvline(line, color=INK, linewidth=0.8, linestyle=":")
     for number, row in enumerate(panel.rows):
-        for dot, shift in zip(row.dots, spread(len(row.dots)), strict=True):
+        for dot, shift in zip(row.dots, dot_shifts(len(row.dots)), strict=True):
             colour = SECOND if dot.second else FIRST
             if not math.isnan(dot.low + dot.high):
                 axes.plot([dot.low, dot.high], [number + shift] * 2, color=colour, linewidth=0.7, alpha=0.5)
@@ -118,10 +118,10 @@ def draw_panel(axes: object, panel: DotPanel, line: float | None) -> None:
     axes.set_title(panel.title)
 
 
-def spread(count: int) -> Sequence[float]:
+def dot_shifts(count: int) -> Sequence[float]:
     """Shifts of the dots of one row, centred.
 
-    >>> spread(1), spread(3)
+    >>> dot_shifts(1), dot_shifts(3)
     ([0.0], [-0.3, 0.0, 0.3])
     """
     return [0.0] if count == 1 else [0.6 * number / (count - 1) - 0.3 for number in range(count)]

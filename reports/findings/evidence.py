@@ -31,7 +31,7 @@ PUBLISHED_SPEED_UP = 2.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnsweredQuestion:
     """A question, its answer in sentences, and the picture beside it."""
 
     question: str
@@ -70,7 +70,7 @@ class ContestedRun:
         ]
 
 
-class Evidence:
+class RunsTogether:
     """All answers of some runs; each run must have findings. Raises ValueError without any."""
 
     def __init__(self, runs: Iterable[FinishedRun]) -> None:
@@ -102,15 +102,15 @@ class Evidence:
         }
         return [
             text.headline(self.subject, every),
-            text.scope([contest.run for contest in self.contests]),
+            text.evidence_scope([contest.run for contest in self.contests]),
         ]
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[AnsweredQuestion]:
         """Every question that the runs can answer, in order."""
         answers = [self.by_classes(), self.rates(), self.choices(), self.steadiness(), self.power(), self.paper()]
         return [answer for answer in answers if answer.sentences and not answer.chart.is_empty]
 
-    def by_classes(self) -> Answer:
+    def by_classes(self) -> AnsweredQuestion:
         """The subject against everyone, by the number of classes."""
         sentences, panels = [], []
         for title, by_cache in self.duels.items():
@@ -127,13 +127,13 @@ class Evidence:
             "number of classes"
         )
         chart = DotChart("by-classes", caption, "difference of DIS in points; filled: shown", tuple(panels))
-        return Answer(
+        return AnsweredQuestion(
             f"Does {self.subject} beat the others, and how does that depend on the number of classes?",
             tuple(sentences),
             chart,
         )
 
-    def rates(self) -> Answer:
+    def rates(self) -> AnsweredQuestion:
         """Every signal's premature rate at equal exit shares against the first opponent's."""
         rival = self.contests[0].others[0].title
         by_entry: dict[str, dict[str, Duel]] = {}
@@ -155,13 +155,13 @@ class Evidence:
             f"Premature exiting rate less that of {rival} when both exit equal shares of the samples, a dot a cache"
         )
         chart = DotChart("premature-rate", caption, "difference in points; filled: shown", (DotPanel("", tuple(rows)),))
-        return Answer(
+        return AnsweredQuestion(
             "Which signal lowers the premature rate when all exit equal shares?",
             tuple(text.rate_sentences(rival, listed)),
             chart,
         )
 
-    def choices(self) -> Answer:
+    def choices(self) -> AnsweredQuestion:
         """What parameters, thresholds and protocols change."""
         effects: dict[str, ChoiceEffect] = {}
         for contest in self.contests:
@@ -173,13 +173,13 @@ class Evidence:
         chart = DotChart(
             "choices", caption, "change of the score in points; filled: shown", (DotPanel("", tuple(rows)),)
         )
-        return Answer(
+        return AnsweredQuestion(
             "What do parameters, thresholds of each layer, calibration and the protocol change?",
             tuple(text.choice_sentence(effect) for effect in effects.values()),
             chart,
         )
 
-    def steadiness(self) -> Answer:
+    def steadiness(self) -> AnsweredQuestion:
         """How far the order of the signals is the same elsewhere."""
         pairs = [pair for contest in self.contests for pair in order_pairs(contest.run)]
         across = [
@@ -198,13 +198,13 @@ class Evidence:
             panels.append(DotPanel(f"by {by}", tuple(rows)))
         caption = "Kendall's tau between the orders of the signals on two caches that differ in one thing, a dot a pair"
         chart = DotChart("steadiness", caption, "Kendall's tau", tuple(panels), line=None)
-        return Answer(
+        return AnsweredQuestion(
             "How steady is the order of the signals over seeds, tasks, models and shift?",
             (*text.steadiness_sentences(pairs), *across),
             chart,
         )
 
-    def power(self) -> Answer:
+    def power(self) -> AnsweredQuestion:
         """How small a difference each cache could have shown."""
         found: dict[str, tuple[CacheMetadata, float]] = {}
         for contest in self.contests:
@@ -214,11 +214,11 @@ class Evidence:
         rows = [DotRow(f"{cache.name} ({cache.rows:,})", (Dot(value),)) for cache, value in ordered]
         caption = "The smallest difference of the task score that one paired test shows in four cases of five, by cache"
         chart = DotChart("power", caption, "points", (DotPanel("", tuple(rows)),), line=None)
-        return Answer(
+        return AnsweredQuestion(
             "How small a difference could these rows have shown?", tuple(text.power_sentences(ordered)), chart
         )
 
-    def paper(self) -> Answer:
+    def paper(self) -> AnsweredQuestion:
         """The published differences beside ours, on the same tasks."""
         panels, sentences = [], []
         for title in self.opponents:
@@ -238,7 +238,7 @@ class Evidence:
                 sentences.append(text.published_sentence(self.subject, title, compared))
         caption = "Differences of the task score near 2×: ours with 95% intervals, and the paper's"
         chart = DotChart("paper", caption, "points", tuple(panels), kinds=("here", "the paper"))
-        return Answer("Do the paper's differences appear?", tuple(sentences), chart)
+        return AnsweredQuestion("Do the paper's differences appear?", tuple(sentences), chart)
 
 
 def groups_of(groups: dict[int, list[CacheDuels]]) -> dict[int, tuple[list[Duel], list[Duel]]]:
@@ -258,7 +258,7 @@ def dot_of(duel: Duel) -> Dot:
     return Dot(duel.difference, low, high, is_claimed(float(pair["p_adjusted"])))
 
 
-def evidence_page(evidence: Evidence, origin: str, folder: str, tables: str, more: Sequence[str]) -> str:
+def evidence_page(evidence: RunsTogether, origin: str, folder: str, tables: str, more: Sequence[str]) -> str:
     """The page in Markdown; its pictures lie in ``folder`` beside it, and ``tables`` links to what is behind it.
 
     ``more`` are sentences on the networks, of which a run knows nothing.

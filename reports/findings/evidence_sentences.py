@@ -33,7 +33,7 @@ def headline(subject: str, duels: Mapping[str, Sequence[Duel]]) -> str:
     )
 
 
-def scope(runs: Sequence[FinishedRun]) -> str:
+def evidence_scope(runs: Sequence[FinishedRun]) -> str:
     """What the page rests on."""
     caches = {cache.name: cache for run in runs for cache in run.caches}
     classes = sorted({len(cache.classes) for cache in caches.values()})
@@ -119,7 +119,7 @@ def across_sentences(run: FinishedRun, protocol: str, subject: RunEntry, others:
         if not means:
             continue
         listed = "; ".join(
-            f"{run.label(row['signal_a'], row['parameters_a'])} {interval(row, 2)}"
+            f"{run.label(row['signal_a'], row['parameters_a'])} {with_ends(row, 2)}"
             for row in sorted(means, key=lambda row: -float(row["value"]))
         )
         count, tasks = len(group.caches), int(means[0]["tasks"])
@@ -130,7 +130,7 @@ def across_sentences(run: FinishedRun, protocol: str, subject: RunEntry, others:
         name = subject.signal, subject.parameters
         rivals = {(other.signal, other.parameters): other.title for other in others}
         chances = [
-            f"more than {rivals[second]} with a chance of {interval(row, 2)}"
+            f"more than {rivals[second]} with a chance of {with_ends(row, 2)}"
             for row in rows
             if row["statistic"] == "improvement"
             and (row["signal_a"], row["parameters_a"]) == name
@@ -140,7 +140,7 @@ def across_sentences(run: FinishedRun, protocol: str, subject: RunEntry, others:
             yield f"On one of these networks {subject.title} scores {', '.join(chances)}."
 
 
-def interval(row: Mapping[str, Any], places: int) -> str:
+def with_ends(row: Mapping[str, Any], places: int) -> str:
     """A value with its 95% interval."""
     return f"{fixed(row['value'], places)} [{fixed(row['low'], places)}, {fixed(row['high'], places)}]"
 

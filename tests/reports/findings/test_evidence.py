@@ -13,7 +13,7 @@ import pytest
 from exitbench.places import FIXTURES
 from exitbench.reports.findings.choice_effects import ChoiceEffect, choice_effects, switches
 from exitbench.reports.findings.dot_charts import Dot, DotChart, DotPanel, DotRow, drawn_svg
-from exitbench.reports.findings.evidence import Evidence, evidence_page
+from exitbench.reports.findings.evidence import RunsTogether, evidence_page
 from exitbench.reports.findings.evidence_sentences import choice_sentence, steadiness_sentences
 from exitbench.reports.findings.steadiness import OrderPair, change_between, order_pairs
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -28,11 +28,11 @@ def run() -> FinishedRun:
 
 
 @pytest.fixture(scope="module")
-def evidence(run: FinishedRun) -> Evidence:
-    return Evidence([run])
+def evidence(run: FinishedRun) -> RunsTogether:
+    return RunsTogether([run])
 
 
-def paired(run: FinishedRun, evidence: Evidence, title: str, **asked: object) -> pd.DataFrame:
+def paired(run: FinishedRun, evidence: RunsTogether, title: str, **asked: object) -> pd.DataFrame:
     """The pairs of the subject and an opponent on single caches, turned so that the subject is first."""
     contest = evidence.contests[0]
     (other,) = [entry for entry in contest.others if entry.title == title]
@@ -51,7 +51,7 @@ def paired(run: FinishedRun, evidence: Evidence, title: str, **asked: object) ->
 
 
 @pytest.mark.long
-def test_differences_by_the_number_of_classes_are_those_of_the_pairs(run: FinishedRun, evidence: Evidence) -> None:
+def test_differences_by_the_number_of_classes_are_those_of_the_pairs(run: FinishedRun, evidence: RunsTogether) -> None:
     classes = {cache.name: len(cache.classes) for cache in run.caches}
     answer = evidence.by_classes()
     for title, sentence in zip(evidence.opponents, answer.sentences, strict=True):
@@ -72,7 +72,7 @@ def test_differences_by_the_number_of_classes_are_those_of_the_pairs(run: Finish
 
 
 @pytest.mark.long
-def test_premature_rates_are_held_against_the_first_opponent(run: FinishedRun, evidence: Evidence) -> None:
+def test_premature_rates_are_held_against_the_first_opponent(run: FinishedRun, evidence: RunsTogether) -> None:
     answer = evidence.rates()
     (sentence,) = answer.sentences
     title = evidence.subject
@@ -111,7 +111,7 @@ def test_a_switch_is_a_parameter_in_which_two_entries_of_a_signal_differ(run: Fi
 
 
 @pytest.mark.long
-def test_choices_have_a_dot_for_every_cache_that_compares(run: FinishedRun, evidence: Evidence) -> None:
+def test_choices_have_a_dot_for_every_cache_that_compares(run: FinishedRun, evidence: RunsTogether) -> None:
     contest = evidence.contests[0]
     effects = {effect.choice: effect for effect in choice_effects(run, contest.subject, contest.protocol)}
     (grid,) = [effect for effect in effects.values() if effect.is_spread]
@@ -207,7 +207,7 @@ def test_a_picture_has_a_mark_for_every_dot_and_its_labels_are_escaped() -> None
 
 
 @pytest.mark.long
-def test_the_page_has_a_picture_for_every_answer_and_a_number_in_every_sentence(evidence: Evidence) -> None:
+def test_the_page_has_a_picture_for_every_answer_and_a_number_in_every_sentence(evidence: RunsTogether) -> None:
     page = evidence_page(evidence, "origin", "folder", "tables", ["more"])
     answers = evidence.answers()
     assert len(answers) >= 5
@@ -219,4 +219,4 @@ def test_the_page_has_a_picture_for_every_answer_and_a_number_in_every_sentence(
 
 def test_runs_without_findings_have_no_evidence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\[findings\]"):
-        Evidence([])
+        RunsTogether([])

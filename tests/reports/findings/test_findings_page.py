@@ -21,7 +21,7 @@ from exitbench.benchmarks.suites.suite_file import load_suite
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.places import BASELINES, CACHES, FIXTURES
-from exitbench.reports.findings.evidence import Evidence
+from exitbench.reports.findings.evidence import RunsTogether
 from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.findings_runs import altered
 from tests.support.page_runs import main_run
@@ -82,7 +82,7 @@ def disagreements(run: FinishedRun, baseline: Baseline) -> Iterator[str]:
 @pytest.mark.long
 def test_the_pages_are_what_their_rows_give(script: ModuleType) -> None:
     runs = script.kept_runs()
-    pages = script.pages(runs, Evidence(runs))
+    pages = script.pages(runs, RunsTogether(runs))
     assert len(pages) == 1 + len(runs)
     for path, text in pages.items():
         assert path.read_text(encoding="utf-8") == text, "run: python scripts/write_findings.py"
