@@ -19,6 +19,7 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import ADJUSTED, AVERAGE, DETECTABLE
 from exitbench.benchmarks.statistics.crossed_errors import ENOUGH_NETWORKS
 from exitbench.benchmarks.statistics.power import claimable, networks_needed, rows_needed
+from exitbench.errors import InputError
 
 SCORES = ("accuracy", "f1", "mean_accuracy_f1")
 
@@ -92,7 +93,11 @@ def detectable_differences(files: RunFiles) -> list[DetectableDifference]:
     adjusted: dict[tuple[Any, ...], float] = {}
     single: list[Row] = []
     for row in files.rows():
-        if row.signal != DETECTABLE or not is_asked(row, primary, record["caches"]):
+        if row.signal != DETECTABLE:
+            continue
+        if row.cache and row.cache not in record["caches"]:
+            raise InputError(f"{files.path}: expected results of the caches in run.json, found those of {row.cache!r}")
+        if not is_asked(row, primary, record["caches"]) or math.isnan(row.value):
             continue
         if row.parameters == ADJUSTED:
             adjusted[row._replace(parameters="").key] = row.value
@@ -159,7 +164,7 @@ def network_spreads(files: RunFiles) -> dict[tuple[Any, ...], tuple[int, float]]
     columns: dict[tuple[Any, ...], dict[tuple[str, ...], dict[str, list[float]]]] = {}
     pairs: list[dict[Any, Any]] = files.table("pairs").to_dict("records")
     for pair in pairs:
-        if pair["cache"] and not pair["decisions"] and pair["measure"] in ("dis", own[pair["cache"]]):
+        if pair["cache"] and not pair["decisions"] and pair["measure"] in ("dis", own.get(pair["cache"])):
             names = pair["signal_a"], pair["parameters_a"], pair["signal_b"], pair["parameters_b"]
             by_task = columns.setdefault(spread_key(pair), {}).setdefault(names, {})
             by_task.setdefault(pair["task"], []).append(float(pair["difference"]))

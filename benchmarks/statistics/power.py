@@ -34,10 +34,10 @@ def rows_needed(rows: int, smallest: float, difference: float, *, not_from_rows:
     >>> rows_needed(1000, 2.0, 1.0), rows_needed(1000, 2.0, 1.0, not_from_rows=1.0)
     (4000, None)
     """
-    left = difference**2 - not_from_rows**2
+    left = difference**2 - not_from_rows * not_from_rows
     if left <= 0:
         return None
-    return math.ceil(round(rows * max(smallest**2 - not_from_rows**2, 0.0) / left, 6))
+    return finite_ceiling(rows * max(smallest * smallest - not_from_rows * not_from_rows, 0.0) / left)
 
 
 def networks_needed(from_rows: float, spread: float, difference: float) -> int | None:
@@ -50,7 +50,17 @@ def networks_needed(from_rows: float, spread: float, difference: float) -> int |
     >>> networks_needed(0.6, 1.6, 1.0), networks_needed(1.2, 1.6, 1.0)
     (4, None)
     """
-    left = difference**2 - from_rows**2
+    left = difference**2 - from_rows * from_rows
     if left <= 0:
         return None
-    return max(math.ceil(round(spread**2 / left, 6)), 1)
+    needed = finite_ceiling(spread * spread / left)
+    return None if needed is None else max(needed, 1)
+
+
+def finite_ceiling(number: float) -> int | None:
+    """The next whole number, a rounding error apart; ``None`` beyond all of them, as for a tiny difference.
+
+    >>> finite_ceiling(2.0000000001), finite_ceiling(2.1), finite_ceiling(math.inf)
+    (2, 3, None)
+    """
+    return math.ceil(round(number, 6)) if math.isfinite(number) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cli.app import main
+from exitbench.errors import InputError
 from tests.support.seed_caches import seeds_of
 
 FACTOR = 1.959963984540054 + 0.8416212335729143
@@ -89,6 +91,16 @@ def test_the_verb_reads_a_run_and_measures_caches(folder: Path, capsys: pytest.C
     text = answer(*words, "--resamples", "20", "--difference", "1")
     assert text.splitlines()[0] == "m-t-s0-dev (120 rows, in-sample)"
     assert "rows for 1" in text and "score at 1.5×" in text and "DIS, layer 2" in text
+
+
+def test_results_of_a_cache_that_the_record_does_not_list_are_refused(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "out", tmp_path / "out")
+    record = json.loads((tmp_path / "out/run.json").read_text())
+    del record["caches"]["m-t-s0-dev"]
+    record["suite"]["caches"] = list(record["caches"])
+    (tmp_path / "out/run.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"expected results of the caches in run\.json, found those of 'm-t-s0-dev'"):
+        detectable_differences(RunFiles(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(

@@ -42,3 +42,9 @@ def test_the_networks_needed_are_the_first_that_show_the_difference() -> None:
     assert networks_needed(from_rows, spread, difference) == first
     assert networks_needed(0.9, spread, 0.9) is None
     assert networks_needed(0.1, 0.0, 0.9) == 1
+
+
+@pytest.mark.parametrize(("smallest", "difference"), [(2.0, 1e-160), (1e200, 1.0), (math.inf, 1.0)])
+def test_no_number_is_enough_where_it_would_be_infinite(smallest: float, difference: float) -> None:
+    assert rows_needed(1000, smallest, difference) is None
+    assert networks_needed(0.0, smallest, difference) is None
