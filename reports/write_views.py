@@ -58,7 +58,9 @@ def write_views(run: FinishedRun, workers: Workers | None = None) -> None:
     full, a worker was killed.
     """
     workers = workers or Workers()
-    read_cost(run.path)  # a damaged cost.json is refused before anything is drawn or taken away
+    # What is damaged is refused before anything is drawn or taken away.
+    read_cost(run.path)
+    run.files.require("results", "pairs", "curves", "histograms", "risk_coverage")
     with claimed(run.path) as folder, scratch(run.path / UNFINISHED, workers):
         folder.begin(VIEWS, ())
         if run.record["complete"]:

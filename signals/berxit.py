@@ -13,7 +13,7 @@ Reference: Xin, Tang, Yu, Lin, *BERxiT: Early Exiting for BERT with Better Fine-
 EACL 2021.
 
 Where published code differs: its unit has a sigmoid and is trained with the network, whose features it shapes; that is
-lost here. It outputs uncertainty and leaves below a threshold; and it learns from training rows, nearly all right.
+lost here. It outputs uncertainty and exits below a threshold; and it learns from training rows, nearly all right.
 """
 
 import dataclasses

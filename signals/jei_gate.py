@@ -1,4 +1,4 @@
-"""JEI gate: a small gate per exit that learns from which layer on leaving is worth it (JEI-DNN).
+"""JEI gate: a small gate per exit that learns from which layer on exiting is worth it (JEI-DNN).
 
 .. math:: g_m = \\sigma(v_m \\cdot [p_{max}, H(p), p_{(1)} - p_{(2)}, H(p^2 / \\textstyle\\sum p^2)] + c_m), \\qquad
    \\text{exit when } g_m \\ge \\tau
@@ -11,13 +11,13 @@ Reference: Regol, Chataoui, Coates, *Jointly-Learned Exit and Inference for a Dy
 ICLR 2024.
 
 Where published code differs: it trains heads and gates in turn, here the heads stay as they are; it takes costs in
-operations and the n_m from a validation split; and it combines the gates into one exit probability per layer and leaves
+operations and the n_m from a validation split; and it combines the gates into one exit probability per layer and exits
 at 0.5, one operating point per lambda. Here g_m is the score and a threshold gives the whole curve. With two classes
 all four inputs are functions of one number, so the gate can only align layers with each other.
 
 A low DIS is the definition, not a defect: ``m >= e*`` asks whether going on is worth its cost, not whether the answer
 is right, and what no layer gets right is worth nothing more. On the committed MNLI cache (lambda 0.7) 26, 33 and 73% of
-the samples worth leaving by layer 2, 6 and 10 are right, against 51, 71 and 100% of the others, so that even the target
+the samples worth exiting by layer 2, 6 and 10 are right, against 51, 71 and 100% of the others, so that even the target
 itself, known beforehand, has a DIS of 40, 33 and 48; a gate by scikit-learn from a literal loop has 49, 43 and 68.
 """
 
@@ -40,12 +40,12 @@ from exitbench.signals.margin import logit_margin
 
 PENALTY = 1e-4
 HEAVIEST = 5.0
-"""The most that a sample worth leaving for counts, in samples that are not."""
+"""The most that a sample worth an exit counts, in samples that are not."""
 
 
 @dataclass(frozen=True)
 class JEIGate(LearnedSignal):
-    """The probability that leaving here or earlier was the best choice."""
+    """The probability that exiting here or earlier was the best choice."""
 
     name: ClassVar[str] = "jei-gate"
     title: ClassVar[str] = "JEI gate"
@@ -68,7 +68,7 @@ class JEIGate(LearnedSignal):
         return self.gates is None
 
     def told_apart(self) -> tuple[str, str]:
-        return "worth leaving by then", "not"
+        return "worth exiting by then", "not"
 
     def lessons(self, calibration: Sequence[Layer], labels: Tensor) -> Iterator[Tensor]:
         best = best_exits(calibration, labels, self.tradeoff)

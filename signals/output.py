@@ -9,7 +9,7 @@ of PALBERT, a policy of ConsistentEE. Of an output with several numbers per samp
 Reference: Xin, Tang, Yu, Lin, *BERxiT: Early Exiting for BERT with Better Fine-Tuning and Extension to Regression*,
 EACL 2021, for the output that is read by default.
 
-Where published code differs: BERxiT's outputs uncertainty and leaves strictly below a threshold (``factor=-1`` here).
+Where published code differs: BERxiT's outputs uncertainty and exits strictly below a threshold (``factor=-1`` here).
 """
 
 from dataclasses import dataclass

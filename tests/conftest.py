@@ -1,5 +1,6 @@
 """What holds for every test: Ctrl-C can be sent, no disk is waited for, and what starts programs has a mark."""
 
+import gc
 import multiprocessing.process
 import os
 import signal
@@ -67,6 +68,17 @@ def noted_workers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(multiprocessing.process.BaseProcess, "start", noted)
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Modules are for good: the garbage collector does not look through them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

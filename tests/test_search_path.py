@@ -37,26 +37,23 @@ def started_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
 
 
-RUN = ("run", ".", "--signals", "deebert", "--resamples", "20", "--jobs", "2", "--out", "../out")
+MODULE = (sys.executable, "-m", "exitbench")
+SCRIPT = (str(Path(sys.executable).parent / "exitbench"),)
+QUICK = ("--signals", "deebert", "--protocol", "in-sample", "--resamples", "2")
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "program", [(str(Path(sys.executable).parent / "exitbench"),), (sys.executable, "-m", "exitbench")]
-)
-def test_a_run_in_a_cache_with_python_files_imports_none_of_them(trapped: Path, program: tuple[str, ...]) -> None:
-    finished = started_in(trapped, *program, *RUN)
+def test_a_run_in_a_cache_with_python_files_imports_none_of_them(trapped: Path) -> None:
+    finished = started_in(trapped, *MODULE, "run", ".", *QUICK, "--jobs", "2", "--out", "../out")
     assert finished.returncode == 0, finished.stderr
     assert imported_traps(trapped) == []
     assert json.loads((trapped.parent / "out/run.json").read_text())["jobs"] == 2
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "words", [("verify", "."), ("inspect", "."), ("list", "signals"), ("compact", ".", "../small")]
-)
+@pytest.mark.parametrize("words", [(*SCRIPT, "verify", "."), (*MODULE, "list", "signals")], ids=["script", "module"])
 def test_no_verb_imports_from_the_current_folder(trapped: Path, words: tuple[str, ...]) -> None:
-    finished = started_in(trapped, sys.executable, "-m", "exitbench", *words)
+    finished = started_in(trapped, *words)
     assert finished.returncode == 0, finished.stderr
     assert imported_traps(trapped) == []
 

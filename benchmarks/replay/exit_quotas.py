@@ -55,9 +55,9 @@ def quotas_filled(scores: SignalScores, log_ratio: float) -> NDArray[np.int64]:
             continue
         certainty = scores.permitted[row, left]
         rank = len(left) - quota
-        leaving = certainty >= np.partition(certainty, rank)[rank]
-        exits[left[leaving]] = scores.first_exit_layer + row
-        left = left[~leaving]
+        exiting = certainty >= np.partition(certainty, rank)[rank]
+        exits[left[exiting]] = scores.first_exit_layer + row
+        left = left[~exiting]
     return exits
 
 
@@ -82,8 +82,8 @@ def thresholds_of_exits(scores: SignalScores, exits: NDArray[np.int64]) -> NDArr
     thresholds = np.full(scores.depth - 1, np.inf)
     for layer in range(scores.first_exit_layer, scores.depth):
         certainty = scores.certainty[layer - 1]
-        leaving, staying = certainty[exits == layer], certainty[exits > layer]
-        if len(leaving):
-            neighbours = np.array([leaving.min(), staying.max()]) if len(staying) else np.array([leaving.min()])
+        exiting, staying = certainty[exits == layer], certainty[exits > layer]
+        if len(exiting):
+            neighbours = np.array([exiting.min(), staying.max()]) if len(staying) else np.array([exiting.min()])
             thresholds[layer - 1] = certainty_thresholds(neighbours, strict=scores.strict)[1]
     return scores.sign * thresholds

@@ -160,9 +160,9 @@ class GreedySearch:
         """The cuts [permitted] that realise some exits: as many samples as are as certain as one that exits there."""
         cuts = np.zeros(len(self.certainty), dtype=np.int64)
         for row, certainty in enumerate(self.certainty):
-            leaving = certainty[exits == self.first + row]
-            if len(leaving):
-                cuts[row] = np.count_nonzero(certainty >= leaving.min())
+            exiting = certainty[exits == self.first + row]
+            if len(exiting):
+                cuts[row] = np.count_nonzero(certainty >= exiting.min())
         return cuts
 
     def exits_of(self, cuts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,17 +99,24 @@ class RunFiles:
         rows: list[dict[str, Any]] = self._read("across").to_pylist()
         return rows
 
-    def _read(self, name: str) -> pa.Table:
+    def require(self, *names: str) -> None:
+        """Raise InputError like :meth:`table` for files that are missing, cut or foreign; their rows are not read."""
+        for name in names:
+            self._read(name, pq.read_schema)
+
+    def _read(self, name: str, read: Callable[[Path], Any] = pq.read_table) -> Any:
+        """What ``read`` makes of a file, its schema or its table; raises InputError where the columns are others."""
         file = self.path / f"{name}.parquet"
         if not file.is_file():
             raise InputError(f"{self.path} holds no {name}.parquet")
         try:
-            table = pq.read_table(file)
+            content = read(file)
         except (ValueError, OSError) as error:
             raise InputError(f"{file}: expected a parquet file, found something else ({one_line(error)})") from None
-        if not table.schema.equals(ACROSS if name == "across" else SCHEMAS[name]):
+        schema = content if isinstance(content, pa.Schema) else content.schema
+        if not schema.equals(ACROSS if name == "across" else SCHEMAS[name]):
             raise InputError(f"{file} has other columns than this version of exitbench writes; run again")
-        return table
+        return content
 
     @property
     def results(self) -> pd.DataFrame:

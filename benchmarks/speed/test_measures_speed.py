@@ -42,7 +42,7 @@ CURVE = SpeedRow(
 )
 BOOTSTRAP = SpeedRow(
     "bootstrap",
-    "replay of 1000 resamples one by one / all matched readings of 1000 paired resamples at once",
+    "replay of 1000 resamples one by one / all matched points of 1000 paired resamples at once",
     "higher",
     goal=50.0,
 )
@@ -104,7 +104,7 @@ def weights_for(samples: int) -> SampleWeights:
 
 
 def read_everything(curve: Curve, drawn: SampleWeights) -> None:
-    """What a table needs of one configuration: matched readings, rates at 4x, speed-up within losses."""
+    """What a table needs of one configuration: matched points, rates at 4x, speed-up within losses."""
     points = listed_points(curve, SPEED_UPS)
     sums = weighted_tally(curve, curve.events.ends[points], drawn)
     index = nearest_listed_points(sums, np.array(SPEED_UPS))

@@ -29,12 +29,12 @@ NUMBERS = SpeedRow(
     "lower",
     goal=1.0,
     limit="""
-The numbers are thousands of small readings and, for about half of the time, resamples, which cross-fitting repeats
+The numbers are thousands of single points and, for about half of the time, resamples, which cross-fitting repeats
 for every fold and every value of a grid. What helped: running sums over whole rows in blocks instead of `cumsum` down
 the columns (5 ms to 0.7 ms for 888 points and 1000 resamples), halving in all resamples at once instead of one search
 in a transposed copy (12 ms to 5 ms), flat `take` instead of two-index gathering (4 times), percentiles without
 `np.quantile`'s checks (10 times); then weights and sums that all signals of a cache share made once, the curve of a
-fold cut out of the sorted whole, one sparse product for all sums, and intervals and differences of many readings at
+fold cut out of the sorted whole, one sparse product for all sums, and intervals and differences of many points at
 once (together 39.7 to 27.4 processor seconds on seven caches, means of four runs in turn). What did not: larger
 malloc thresholds, masked additions in the halving, a search per resample, and scipy's sparse kernel on a reused
 buffer. The figures they are compared with were made faster, too, by a quarter: titles and empty labels are placed

@@ -1,4 +1,4 @@
-"""Tables of the two error rates of "exit" as a test: leaving on a wrong answer, staying on a right one."""
+"""Tables of the two error rates of "exit" as a test: exiting on a wrong answer, going on from a right one."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def verdict_of(standings: Standings) -> RunVerdict:
     ranks = standings.at_layers(protocol)
     sentences = [
         lead_sentence(scores, speed_up, protocol),
-        absent_sentence(scores),
+        absent_sentence(standings, scores),
         winners_sentence(scores),
         ranking_sentence(ranks),
         others_sentence(run, protocol),
@@ -78,13 +78,14 @@ def lead_sentence(standings: Sequence[ColumnStanding], speed_up: float, protocol
     )
 
 
-def absent_sentence(scores: Sequence[ColumnStanding]) -> Sentence:
+def absent_sentence(standings: Standings, scores: Sequence[ColumnStanding]) -> Sentence:
     """Who could not be compared in the headline's column, so that its best is not taken for the best of all."""
     if not scores or scores[0].compared < 2:
         return ()
-    if not scores[0].absent:
+    names = standings.absent(scores[0].question)
+    if not names:
         return ()
-    listing = ", ".join(short_name(name) for name in scores[0].absent)
+    listing = ", ".join(short_name(name) for name in names)
     why = "is compared there" if scores[0].cache else "has a comparable score on every task"
     return (f"Not part of this: {listing}; only what {why} takes part.",)
 
@@ -141,18 +142,13 @@ def winners_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     others = [short_name(task.task) for task in tasks if not task.alone]
     if not alone:
         return (f"Task by task, no single winner can be claimed on any of the {len(tasks)} tasks.",)
-    winners = listed([f"{short_name(task.best)} on {short_name(task.task)}{without(task)}" for task in alone])
+    winners = listed([f"{short_name(standing.best)} on {short_name(standing.task)}" for standing in alone])
     if not others:
         return (f"Task by task, one signal is clearly ahead on all {len(tasks)} tasks: {winners}.",)
     return (
         f"Task by task, one signal is clearly ahead on {len(alone)} of {len(tasks)} tasks: {winners}; "
         f"no single winner can be claimed on {listed(others)}.",
     )
-
-
-def without(standing: ColumnStanding) -> str:
-    """Who a winner was not compared with, in brackets; nothing where everybody took part."""
-    return f" (without {listed([short_name(name) for name in standing.absent])})" if standing.absent else ""
 
 
 def ranking_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
@@ -173,14 +169,5 @@ def ranking_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     return (
         f"At ranking right predictions above wrong ones (Difficulty Inversion Score, DIS, {columns}), {leaders} {verb} "
         "best or level with the best "
-        f"most often ({most}); {tail}{seldom_compared(compared)}",
+        f"most often ({most}); {tail}",
     )
-
-
-def seldom_compared(standings: Sequence[ColumnStanding]) -> str:
-    """Who takes part in some columns only, and can be at the top of no more than those."""
-    absences = Counter(name for standing in standings for name in standing.absent)
-    if not absences:
-        return ""
-    parts = [f"{short_name(name)} in {len(standings) - count}" for name, count in absences.items()]
-    return f" Not compared in all {len(standings)}: {listed(parts)}."

@@ -1,6 +1,6 @@
-"""Exit hazards on a frozen network: at each layer the probability of leaving here, of those that are still there.
+"""Exit hazards on a frozen network: at each layer the probability of exiting here, of those that are still there.
 
-With hazards ``lambda_m`` a sample leaves at layer m with probability ``pi_m = lambda_m prod_{j<m} (1 - lambda_j)``, the
+With hazards ``lambda_m`` a sample exits at layer m with probability ``pi_m = lambda_m prod_{j<m} (1 - lambda_j)``, the
 last layer taking what remains. Hazards are logistic functions of what the layers show, and their weights minimise an
 objective of all layers together: an expectation over pi, in closed form with its exact gradient, plus a ridge. The
 problem is not convex; scipy's L-BFGS starts from zero (a hazard of one half everywhere) with all rows at once in
@@ -90,7 +90,7 @@ def hazard_maps(
     """The log-odds of each layer's hazard as linear maps of the features: [layer][feature] of [maps, width + 1].
 
     ``penalty`` is the ridge on the weights of directions, ``intercept_penalty`` that on intercepts. Intercepts stand
-    with a layer's own feature, the others have 0 there. At the layers (from 1) in ``closed`` nobody leaves: their
+    with a layer's own feature, the others have 0 there. At the layers (from 1) in ``closed`` nothing exits: their
     hazard is 0 while the others are fitted, and they have no map.
     """
     from scipy.optimize import minimize  # half a second to load, and only a fit needs it
@@ -165,7 +165,7 @@ def expected_cost(log_odds: Array, costs: Array) -> tuple[float, Array]:
 def prior_divergence(log_odds: Array, prior: Array) -> tuple[float, Array]:
     """The mean over samples of ``KL(prior || pi)`` and its gradient; ``prior`` [layers] sums to 1.
 
-    A layer at which nobody leaves (a hazard of 0) is out of both: its part of the prior goes to the layers after it.
+    A layer at which nothing exits (a hazard of 0) is out of both: its part of the prior goes to the layers after it.
     """
     samples = log_odds.shape[1]
     value, gradient = 0.0, np.zeros_like(log_odds)

@@ -136,18 +136,18 @@ exec("for _ in range(600): time.sleep(0.1)")
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("words", "line", "number"),
     [
-        (["run", "CACHE", *QUICK], "stopped; the same command goes on where this one was\n"),
-        (["threshold", "CACHE", "--signal", "deebert", "--speed-up", "2"], "stopped\n"),
-        (["cost"], "stopped\n"),
+        (["run", "CACHE", *QUICK], "stopped; the same command goes on where this one was\n", signal.SIGINT),
+        (["threshold", "CACHE", "--signal", "deebert", "--speed-up", "2"], "stopped\n", signal.SIGTERM),
+        (["cost"], "stopped\n", signal.SIGHUP),
     ],
-    ids=["run", "threshold", "cost"],
+    ids=["run: SIGINT", "threshold: SIGTERM", "cost: SIGHUP"],
 )
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_ctrl_c_is_answered_in_one_line(
     words: list[str], line: str, number: signal.Signals, cache: Path, tmp_path: Path
 ) -> None:
+    # Each verb with one signal and each signal with one verb: both are answered at one place for all.
     # A plug-in that sleeps while it is loaded holds the program at a known place, inside the exec() of a text: there
     # `python -m` forgets the exit code of a program unless it takes care. It sleeps in short pieces, as the system may
     # hand the signal to a thread of a library, and a long sleep of the main thread would then be slept to its end.

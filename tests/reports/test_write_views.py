@@ -15,7 +15,10 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.write_views import write_views
 from exitbench.workers import Workers
-from tests.support.table_runs import other_run, small_run
+from tests.support.page_reader import read_page
+from tests.support.table_runs import contested_run, small_run, three_rows
+
+pytestmark = pytest.mark.long
 
 
 def exit_code(*words: str) -> int:
@@ -90,6 +93,21 @@ def test_a_damaged_cost_file_is_refused_before_anything_is_taken_away(viewed: Pa
     assert contents(folder) == before
 
 
+@pytest.mark.parametrize("name", ["pairs", "curves", "histograms", "risk_coverage"])
+def test_a_damaged_result_file_is_refused_before_anything_is_drawn(
+    viewed: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(viewed, folder)
+    file = folder / f"{name}.parquet"
+    file.write_bytes(file.read_bytes()[:-9])
+    before = contents(folder)
+    monkeypatch.setattr("exitbench.reports.write_views.figures_drawn", None)
+    with pytest.raises(InputError, match=rf"{name}\.parquet: expected a parquet file"):
+        write_views(FinishedRun(folder))
+    assert contents(folder) == before
+
+
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
         write_views(FinishedRun(tmp_path))
@@ -97,15 +115,16 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 def test_the_verb_puts_several_runs_on_one_page(
-    viewed: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(other_run(tmp_path_factory), other)
-    assert exit_code("report", str(viewed), str(other), "--out", str(tmp_path / "both"), "--jobs", "1") == 0
+    tiny, other = tmp_path / "a tiny run", tmp_path / "another run"
+    shutil.copytree(three_rows(tmp_path_factory), tiny)
+    shutil.copytree(contested_run(tmp_path_factory), other)
+    assert exit_code("report", str(tiny), str(other), "--out", str(tmp_path / "both"), "--jobs", "1") == 0
+    assert (tiny / "tables").is_dir()
     assert (other / "tables").is_dir()
-    page = (tmp_path / "both" / "report.html").read_text(encoding="utf-8")
-    assert "cap[alpha=10]" in page
-    assert "cap[alpha=0.1|1]" in page
+    headings = {heading.text for heading in read_page(tmp_path / "both" / "report.html").all("h2")}
+    assert {"a tiny run", "another run"} <= headings
     assert "both" in capsys.readouterr().out
 
 

@@ -113,7 +113,7 @@ def test_on_a_real_cache_the_score_is_that_of_its_weights() -> None:
 def test_layers_are_left_out_by_what_the_gate_tells_apart() -> None:
     cache = Cache(FIXTURES / "caches" / "mpnet-base-mnli-dev")
     gate = fitted(JEIGate(), cache)
-    assert "are worth leaving by then and" in next(iter(gate.unscored_layers.values()))
+    assert "are worth exiting by then and" in next(iter(gate.unscored_layers.values()))
 
 
 def test_what_is_worth_leaving_is_mostly_wrong_in_shallow_layers_of_a_real_network() -> None:

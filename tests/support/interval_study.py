@@ -53,8 +53,6 @@ POPULATION = 200_000
 RESAMPLES = 250
 """Resamples of a data set: a quarter of a run's. Percentiles of fewer resamples are noisier, never wider on average."""
 NOMINAL = {"coverage": 95.0, "error": 5.0}
-MOST_MARKED = 6.0
-"""The largest share of columns of equal signals in which a mark may be false, as it was asked for."""
 
 Column = tuple[OperatingPoint, int | None, str, str]
 COLUMNS: dict[str, Column] = {
@@ -87,17 +85,6 @@ class Tried:
         """The standard error of :attr:`percent`, from the nominal share."""
         share = NOMINAL[self.kind] / 100.0
         return 100.0 * math.sqrt(share * (1 - share) / self.draws)
-
-    @property
-    def keeps(self) -> bool:
-        """Whether it is what it says, up to two Monte Carlo errors: 95% held, 5% claimed, 6% where a column is marked.
-
-        Nominal levels and nothing else, so that no result could move a limit.
-        """
-        slack = 2 * self.monte_carlo_error
-        if self.kind == "coverage":
-            return self.percent >= NOMINAL["coverage"] - slack
-        return self.percent <= (MOST_MARKED if self.question.startswith("marks") else NOMINAL["error"]) + slack
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +194,7 @@ def read_points(cache: ScoredCache, group: Sequence[int], questions: Questions) 
     return Entry({column_of(number.row): number for number in measured}, score_influences(merged))
 
 
-def paired_tests(entries: Sequence[Entry], column: Column, pairs: Sequence[tuple[int, int]]) -> list[Difference]:
+def tested_pairs(entries: Sequence[Entry], column: Column, pairs: Sequence[tuple[int, int]]) -> list[Difference]:
     """The paired tests of a column, as a run makes them."""
     numbers = [entry.numbers[column] for entry in entries]
     deals = [number.deals for number in numbers if number.deals is not None]
@@ -250,7 +237,7 @@ class Study:
     def _contest(self, entries: Sequence[Entry]) -> None:
         """The differences of a column: of the plain signal to an equal one, and of all equal ones to each other."""
         pairs = list(itertools.combinations(range(1, 1 + EQUAL), 2))
-        apart, *tests = paired_tests(entries, COLUMNS[READ_OFF], [(0, 1), *pairs])
+        apart, *tests = tested_pairs(entries, COLUMNS[READ_OFF], [(0, 1), *pairs])
         expected = truths()["plain"].accuracy - truths()["equal"].accuracy
         self.note(f"difference of {READ_OFF}", "coverage", apart.low <= expected <= apart.high)
         self.note(f"p of two equal signals, {READ_OFF}", "error", is_claimed(tests[0].p_value))

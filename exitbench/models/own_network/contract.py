@@ -103,8 +103,8 @@ def exit_answers(given: Any, exit_number: int, rows: int, classes: int) -> ExitA
 
 def _floating(value: Any, name: str) -> Tensor:
     if not isinstance(value, Tensor) or not value.is_floating_point():
-        found = f"a tensor of {value.dtype}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
-        raise InputError(f"expected {name} as a tensor of real numbers, found {found}")
+        kind = f"a tensor of {value.dtype}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise InputError(f"expected {name} as a tensor of real numbers, found {kind}")
     return value.detach().cpu()
 
 

@@ -108,9 +108,9 @@ def test_losses_at_the_limit_are_no_evidence():
 
 
 @pytest.mark.parametrize(
-    ("limit", "level", "none", "one"),
+    ("limit", "level", "without", "with_one"),
     [(0.05, 0.1, 45, 77), (0.02, 0.1, 114, 194), (0.01, 0.1, 230, 388), (0.01, 0.05, 299, 473)],
 )
-def test_so_many_rows_are_needed_with_no_loss_and_with_one(limit, level, none, one):
-    for ones, count in ((0, none), (1, one)):
+def test_so_many_rows_are_needed_with_no_loss_and_with_one(limit, level, without, with_one):
+    for ones, count in ((0, without), (1, with_one)):
         assert binomial_p_value(losses(count, ones), limit) <= level < binomial_p_value(losses(count - 1, ones), limit)

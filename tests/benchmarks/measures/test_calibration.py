@@ -7,6 +7,7 @@ from sklearn.metrics import brier_score_loss
 
 from exitbench.benchmarks.measures.calibration import BINS, calibration_errors
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 
 
 def literal_ece(probability: np.ndarray, right: np.ndarray) -> float:
@@ -20,7 +21,7 @@ def literal_ece(probability: np.ndarray, right: np.ndarray) -> float:
     return 100 * total
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each(seed=range(5))
 def test_both_are_what_a_loop_and_scikit_learn_give(seed: int) -> None:
     rng = np.random.default_rng(seed)
     probability = rng.beta(5, 1, size=400)

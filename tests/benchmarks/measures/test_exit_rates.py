@@ -9,6 +9,7 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import literal_rates, random_case
 
 
@@ -20,7 +21,7 @@ def columns(tally):
 
 @pytest.mark.parametrize("decisions", ["all", "reached"])
 @pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@for_each(seed=range(60))
 def test_decisions_are_counted_as_in_a_loop_by_layer_and_at_every_point(seed, integers, decisions):
     case = random_case(seed, integers=integers)
     curve = case.curve

@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.measures.risk_coverage import risk_at
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import random_case
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -50,7 +51,7 @@ def literal_aurc(certainty, right):
     return 100 * sum(risks) / len(risks)
 
 
-@pytest.mark.parametrize("seed", range(250))
+@for_each(seed=range(250))
 def test_dis_is_the_share_of_pairs_in_order_with_ties_one_half(seed):
     certainty, right = one_layer(seed)
     ranking = Ranking(certainty[None], right[None])
@@ -83,7 +84,7 @@ def test_dis_is_scikit_learns_auroc_on_larger_data(size):
     assert Ranking(certainty, right).dis() == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@for_each(seed=range(150))
 def test_aurc_is_the_mean_over_all_orders_within_ties(seed):
     certainty, right = one_layer(seed, most=8)
     ranking = Ranking(certainty[None], right[None])
@@ -148,7 +149,7 @@ def test_turning_a_signal_around_mirrors_dis(seed):
     assert turned.dis()[0] == pytest.approx(100 - Ranking(certainty[None], right[None]).dis()[0], nan_ok=True)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each(seed=range(60))
 def test_with_folds_pairs_are_counted_within_and_pooled_over_folds(seed):
     rng = np.random.default_rng(seed)
     n = 40

@@ -16,10 +16,11 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import literal_tally, random_case
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each(seed=range(40))
 def test_the_oracle_exits_at_the_first_right_layer_else_at_layer_one(seed):
     case = random_case(seed)
     expected = []
@@ -32,7 +33,7 @@ def test_the_oracle_exits_at_the_first_right_layer_else_at_layer_one(seed):
     assert bound.tally.layers == sum(expected)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each(seed=range(40))
 def test_no_operating_point_beats_the_oracle(seed):
     case = random_case(seed, samples=30)
     best = oracle(case.outcomes).tally
@@ -118,7 +119,7 @@ def literal_fixed(case, speed_up):
     }
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each(seed=range(30))
 @pytest.mark.parametrize("speed_up", [1.0, 1.3, 1.5, 2.0])
 def test_a_fixed_layer_at_a_speed_up_has_the_expected_counts_of_its_two_layers(seed, speed_up):
     case = random_case(seed)
@@ -139,7 +140,7 @@ def test_a_whole_layer_is_that_layer_and_beyond_the_first_there_is_none():
     assert fixed_at(outcomes, 0.9) is None
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each(seed=range(10))
 def test_the_curve_of_fixed_layers_passes_through_every_layer_and_what_lies_between(seed):
     outcomes = random_case(seed).outcomes
     curve = fixed_curve(outcomes, points=4)

@@ -5,6 +5,7 @@ from exitbench.benchmarks.replay.exit_quotas import exits_until, quota_exits, qu
 from exitbench.benchmarks.replay.exit_rule import exit_layers, per_layer_exits
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import RELATIONS, random_case
 
 DIRECTIONS = ("<", "<=", ">", ">=")
@@ -32,7 +33,7 @@ def literal_per_layer_exits(scores: SignalScores, thresholds) -> list[int]:
     return exits
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each(seed=range(60))
 def test_exits_at_per_layer_thresholds_are_those_of_a_literal_loop(seed):
     case = random_case(seed)
     rng = np.random.default_rng(seed)
@@ -41,7 +42,7 @@ def test_exits_at_per_layer_thresholds_are_those_of_a_literal_loop(seed):
     assert per_layer_exits(case.scores, thresholds).tolist() == literal_per_layer_exits(case.scores, thresholds)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each(seed=range(20))
 def test_equal_thresholds_at_all_layers_are_a_shared_threshold(seed):
     scores = random_case(seed).scores
     threshold = float(np.nanmedian(scores.values[scores.first_scored_layer - 1 :]))
@@ -55,7 +56,7 @@ def test_every_internal_layer_needs_a_threshold(thresholds):
         per_layer_exits(untied(0, 5, 3), np.array(thresholds))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each(seed=range(20))
 @pytest.mark.parametrize("log_ratio", [-1.0, -0.2, 0.0, 0.3])
 def test_each_layer_lets_its_quota_exit_within_one_sample(seed, log_ratio):
     scores = untied(seed, 97, 6, first_exit_layer=1 + seed % 3)
@@ -68,7 +69,7 @@ def test_each_layer_lets_its_quota_exit_within_one_sample(seed, log_ratio):
     assert counts[:-1].cumsum().tolist() == exits_until(scores, log_ratio).tolist()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each(seed=range(20))
 def test_those_that_exit_at_a_layer_are_the_most_certain_that_are_left(seed):
     scores = untied(seed, 60, 5)
     exits = quotas_filled(scores, -0.1)
@@ -84,7 +85,7 @@ def test_quotas_by_hand():
     assert exits.tolist() == [1, 1, 1, 1, 3, 2, 2]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each(seed=range(20))
 @pytest.mark.parametrize("speed_up", [1.2, 2.0, 3.0])
 def test_the_quotas_have_the_speed_up_that_was_asked_for(seed, speed_up):
     scores = untied(seed, 400, 6)
@@ -92,7 +93,7 @@ def test_the_quotas_have_the_speed_up_that_was_asked_for(seed, speed_up):
     assert 6 / exits.mean() == pytest.approx(speed_up, rel=0.005)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each(seed=range(10))
 @pytest.mark.parametrize("speed_up", [1.3, 2.0, 4.0])
 def test_the_speed_up_of_quotas_is_that_of_the_costs(seed, speed_up):
     scores, costs = untied(seed, 400, 6), np.array([1, 2, 2, 30, 40, 100])
@@ -107,7 +108,7 @@ def test_beyond_what_the_signal_reaches_the_nearest_quotas_are_taken():
     assert quota_exits(late, 1.0, plain(late)).tolist() == [6] * 50
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each(seed=range(60))
 def test_the_thresholds_of_exits_realise_exactly_these_exits(seed):
     scores = random_case(seed).scores
     exits = quota_exits(scores, 1.0 + scores.depth / 4, plain(scores))
@@ -122,7 +123,7 @@ def test_a_threshold_lies_halfway_between_the_last_that_exits_and_the_first_that
     assert thresholds_of_exits(entropy, np.array([1, 1, 1, 1])).tolist() == [np.inf, -np.inf]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each(seed=range(10))
 def test_quotas_do_not_depend_on_the_order_of_samples(seed):
     scores = random_case(seed, samples=40).scores
     order = np.random.default_rng(seed).permutation(40)

@@ -4,10 +4,11 @@ import pytest
 from exitbench.benchmarks.replay.exit_rule import exit_histogram, exit_layers
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import literal_exits, random_case
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each(seed=range(60))
 def test_exits_are_those_of_the_literal_rule(seed):
     case = random_case(seed)
     finite = case.scores.values[np.isfinite(case.scores.values)]

@@ -12,6 +12,7 @@ from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes, cost_units
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from tests.support.for_each import for_each
 from tests.support.score_cases import random_case
 
 
@@ -49,7 +50,7 @@ def costed(curve):
     return trade_off_curve(curve.scores, replace(curve.outcomes, costs=cost_units(COSTS, curve.depth)))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each(seed=range(40))
 @pytest.mark.parametrize("measure", ["accuracy", "f1"])
 def test_greedy_lies_between_the_shared_threshold_and_the_best_of_all_vectors(seed, measure):
     rng = np.random.default_rng(seed)
@@ -78,7 +79,7 @@ def test_greedy_lies_between_the_shared_threshold_and_the_best_of_all_vectors(se
         assert score >= float(tally_at(shared, curve.outcomes).score(measure)) - 1e-9
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each(seed=range(6))
 def test_with_scales_that_differ_between_layers_greedy_beats_the_shared_threshold_and_quotas(seed):
     curve = informed_curve(seed)
     exits = greedy_exits(curve, 2.0, "accuracy")
@@ -88,7 +89,7 @@ def test_with_scales_that_differ_between_layers_greedy_beats_the_shared_threshol
     assert tally_at(exits, curve.outcomes).speed_up == pytest.approx(2.0, rel=0.006)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each(seed=range(6))
 def test_what_the_search_keeps_to_is_the_speed_up_by_costs(seed):
     curve = costed(informed_curve(seed))
     exits = greedy_exits(curve, 2.0, "accuracy")
@@ -97,7 +98,7 @@ def test_what_the_search_keeps_to_is_the_speed_up_by_costs(seed):
     assert tally_at(exits, curve.outcomes).accuracy > shared
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each(seed=range(6))
 def test_along_two_layers_the_search_comes_within_two_samples_of_the_optimum(seed):
     # With two internal layers a policy is one free number: the second follows from the budget.
     curve = informed_curve(seed, samples=24, depth=3)
@@ -110,7 +111,7 @@ def test_along_two_layers_the_search_comes_within_two_samples_of_the_optimum(see
     assert best - 100 * 2 / 24 - 1e-9 <= score <= best + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each(seed=range(30))
 def test_every_balanced_policy_has_the_score_and_the_cost_of_its_exits(seed):
     curve = informed_curve(seed, samples=30)
     if seed % 5 == 0:
@@ -128,14 +129,14 @@ def test_every_balanced_policy_has_the_score_and_the_cost_of_its_exits(seed):
         assert (policy.cuts != cuts).sum() <= 1
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each(seed=range(40))
 def test_the_thresholds_of_the_search_realise_its_exits(seed):
     curve = random_case(seed, samples=25).curve
     exits = greedy_exits(curve, 1.7, "accuracy")
     assert per_layer_exits(curve.scores, thresholds_of_exits(curve.scores, exits)).tolist() == exits.tolist()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each(seed=range(8))
 def test_the_search_does_not_depend_on_the_order_of_samples(seed):
     curve = random_case(seed, samples=40).curve
     order = np.random.default_rng(seed).permutation(40)

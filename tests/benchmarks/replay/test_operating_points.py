@@ -14,6 +14,7 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import literal_exits, literal_outcomes, literal_tally, random_case
 
 MEASURES = ("accuracy", "f1", "mean_accuracy_f1")
@@ -35,7 +36,7 @@ def speed(case, counts):
 
 
 @pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("seed", range(80))
+@for_each(seed=range(80))
 def test_the_matched_point_is_the_nearest_of_the_literal_curve(seed, integers):
     case = random_case(seed, integers=integers)
     points = literal_points(case)
@@ -84,7 +85,7 @@ def test_out_of_reach_says_how_far_the_signal_goes():
     assert "only reaches 1.00x to 2.00x" in point.reason
 
 
-@pytest.mark.parametrize("seed", range(80))
+@for_each(seed=range(80))
 def test_the_point_at_a_threshold_is_the_literal_replay(seed):
     case = random_case(seed)
     for threshold in (-1.0, 0.0, 0.4, 1.0, 3.5, math.inf):
@@ -96,7 +97,7 @@ def test_the_point_at_a_threshold_is_the_literal_replay(seed):
 
 
 @pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("seed", range(80))
+@for_each(seed=range(80))
 def test_the_largest_speed_up_within_a_loss_stops_at_the_first_fall(seed, integers):
     case = random_case(seed, integers=integers)
     points = literal_points(case)
@@ -126,7 +127,7 @@ def test_a_loss_of_exactly_the_allowance_is_not_more_than_it():
     assert value_within_loss(curve, 0.49, "accuracy").speed_up == 1.0
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each(seed=range(60))
 def test_the_area_is_that_of_a_fine_rectangle_sum(seed):
     case = random_case(seed)
     low, high = case.curve.cost_range

@@ -8,6 +8,7 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import Case, literal_exits, literal_outcomes, literal_tally, random_case
 
 NAMES = ("samples", "layers", "correct", "true_positives", "predicted_positives", "actual_positives")
@@ -27,12 +28,12 @@ def assert_curve_is_literal(case: Case) -> None:
         assert {name: int(getattr(curve.tally[point], name)) for name in NAMES} == counts
 
 
-@pytest.mark.parametrize("seed", range(200))
+@for_each(seed=range(200))
 def test_the_curve_has_every_outcome_of_the_literal_rule_and_no_other(seed):
     assert_curve_is_literal(random_case(seed))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each(seed=range(40))
 def test_an_integer_signal_has_one_point_per_integer(seed):
     case = random_case(seed, integers=True)
     assert case.curve.points == len(case.scores.integers)
@@ -40,7 +41,7 @@ def test_an_integer_signal_has_one_point_per_integer(seed):
     assert_curve_is_literal(case)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each(seed=range(40))
 def test_any_threshold_lands_on_the_point_it_realises(seed):
     case = random_case(seed)
     curve, seen = case.curve, case.scores.values[np.isfinite(case.scores.values)]
@@ -116,7 +117,7 @@ def test_permuting_the_samples_changes_nothing(seed):
 
 
 @pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@for_each(seed=range(60))
 def test_the_curve_of_some_samples_is_their_own_curve(seed, integers):
     case = random_case(seed, samples=9 + seed % 5, integers=integers)
     rows = np.random.default_rng(seed).random(case.scores.samples) < 0.6

@@ -5,10 +5,11 @@ from sklearn.metrics import accuracy_score, f1_score
 from exitbench.benchmarks.replay.tally import Tally, score_verdict, tally_at
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import literal_tally, random_case
 
 
-@pytest.mark.parametrize("seed", range(100))
+@for_each(seed=range(100))
 def test_scores_of_the_merged_predictions_are_those_of_scikit_learn(seed):
     case = random_case(seed)
     n = len(case.labels)

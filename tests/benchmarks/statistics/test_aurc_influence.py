@@ -5,6 +5,7 @@ import pytest
 
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
+from tests.support.for_each import for_each
 
 SEEDS = range(30)
 
@@ -24,7 +25,7 @@ def weighted_area(certainty, right, weights):
     return float((weight * risks).sum() / weight.sum())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_the_influence_is_the_derivative_of_the_area(seed):
     certainty, right = made(seed, ties=False)
     samples, step = right.shape[1], 1e-5
@@ -42,7 +43,7 @@ def test_the_influence_is_the_derivative_of_the_area(seed):
             assert excess[i] - area[i] == pytest.approx(100 * np.log(1 - share) * error / samples, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_tied_samples_share_the_mean_of_their_group(seed):
     certainty, right = made(seed, ties=True)
     samples = right.shape[1]
@@ -64,7 +65,7 @@ def test_tied_samples_share_the_mean_of_their_group(seed):
 
 
 @pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_each_fold_has_its_own_area_and_counts_by_its_size(seed, ties):
     certainty, right = made(seed, ties=ties)
     folds = np.arange(right.shape[1]) % 3

@@ -21,10 +21,10 @@ from tests.support.interval_study import (
     asked,
     column_of,
     draw,
-    paired_tests,
     read_points,
     scored,
     studied,
+    tested_pairs,
     truths,
 )
 from tests.support.learned_study import RANKED_LEARNED, LearnedStudy, committed_law
@@ -50,26 +50,18 @@ LEAST_DRAWS = 100
 
 
 def check(counts: list[Tried]) -> None:
-    """What needs no learning keeps its nominal level; of what learns, the page shows and marks what does not."""
-    short = [(count.question, count.samples, count.percent) for count in counts if not count.keeps]
-    assert [which for which in short if "learned" not in which[0]] == []
+    """Nominal levels and two Monte Carlo errors, nothing else, so that no result could move a limit.
 
-
-@pytest.mark.parametrize(
-    ("question", "kind", "hits", "keeps"),
-    [
-        ("DIS", "coverage", 9457, True),  # of 10,000 draws: two Monte Carlo errors are 0.436 points
-        ("DIS", "coverage", 9456, False),
-        ("p of two equal signals, DIS", "error", 543, True),
-        ("p of two equal signals, DIS", "error", 544, False),
-        ("marks of 8 equal signals, DIS", "error", 643, True),
-        ("marks of 8 equal signals, DIS", "error", 644, False),
-    ],
-)
-def test_a_level_is_kept_up_to_two_monte_carlo_errors(question, kind, hits, keeps):
-    count = Tried(question, 277, kind, hits, 10_000)
-    assert count.keeps is keeps
-    assert shown(count).endswith(" †") is not keeps
+    Intervals hold the truth in at least 95%, a single p-value claims at most 5% and the marks of a column at most 6%,
+    which is what was asked of them before anything was drawn.
+    """
+    for count in counts:
+        slack = 2 * count.monte_carlo_error
+        if count.kind == "coverage":
+            assert count.percent >= 95 - slack, (count.question, count.samples, count.percent)
+        else:
+            most = 6 if count.question.startswith("marks") else 5
+            assert count.percent <= most + slack, (count.question, count.samples, count.percent)
 
 
 def test_the_page_has_the_table_of_the_stored_counts():
@@ -133,7 +125,7 @@ def test_what_the_study_measures_is_what_a_run_measures():
     }
     numbers = [(a, b) for a, b in itertools.combinations(range(4), 2) if (names[a], names[b]) in found]
     assert len(numbers) > 2
-    for (a, b), test in zip(numbers, paired_tests(entries, column, numbers), strict=True):
+    for (a, b), test in zip(numbers, tested_pairs(entries, column, numbers), strict=True):
         pair = found[names[a], names[b]]
         assert (test.low, test.high, test.p_value) == (pair["low"], pair["high"], pair["p_value"])
 

@@ -8,6 +8,7 @@ from exitbench.benchmarks.measures.placements import exact_dot, placements
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.status import Difference
 from exitbench.benchmarks.statistics.delong import dis_estimate, influence_differences, logit_interval
+from tests.support.for_each import for_each
 
 
 def dis_difference(first: Ranking, second: Ranking) -> Difference:
@@ -34,7 +35,7 @@ def components(certainty, right, strict=False):
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@for_each(seed=range(60))
 def test_the_standard_error_is_delongs_from_structural_components(seed, strict):
     first, _, right = made(seed)
     hard, easy = components(first, right, strict)
@@ -45,7 +46,7 @@ def test_the_standard_error_is_delongs_from_structural_components(seed, strict):
     assert np.linalg.norm(ranking.influence(1, ties)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each(seed=range(60))
 def test_a_paired_difference_uses_delongs_covariance(seed):
     first, second, right = made(seed)
     parts = [components(certainty, right) for certainty in (first, second)]

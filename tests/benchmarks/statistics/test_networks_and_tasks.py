@@ -78,14 +78,14 @@ def test_practical_probabilities_are_areas_of_the_posterior(difference: float, d
 def test_variance_parts_find_the_variances_that_made_the_data() -> None:
     """Many small data sets whose rows, networks and tasks have variances 0.25, 1 and 4."""
     rng = np.random.default_rng(0)
-    found = []
+    estimates = []
     for _ in range(600):
         tasks = []
         for _ in range(6):
             rows, task = rng.normal(0, 0.5), rng.normal(0, 2.0)
             tasks.append(task + rows + rng.normal(0, 1.0, 5))
         parts = variance_parts(tasks, [0.5] * 6)
-        found.append((parts.rows, parts.networks, parts.tasks))
-    assert np.mean(found, axis=0) == pytest.approx([0.25, 1.0, 4.0], rel=0.08)
+        estimates.append((parts.rows, parts.networks, parts.tasks))
+    assert np.mean(estimates, axis=0) == pytest.approx([0.25, 1.0, 4.0], rel=0.08)
     alone = variance_parts([np.array([1.0]), np.array([3.0])], [0.5, 0.5])
     assert math.isnan(alone.networks) and alone.tasks == pytest.approx(2.0 - 0.25)

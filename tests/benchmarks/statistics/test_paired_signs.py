@@ -7,9 +7,10 @@ import pytest
 from scipy.stats import binomtest
 
 from exitbench.benchmarks.statistics.paired_signs import sign_test
+from tests.support.for_each import for_each
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each(seed=range(20))
 def test_the_p_value_is_that_of_all_ways_to_turn_groups_around(seed: int) -> None:
     rng = np.random.default_rng(seed)
     groups = rng.integers(-3, 5, 30)

@@ -21,6 +21,7 @@ from exitbench.benchmarks.statistics.resampled_points import (
 )
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import random_case
 
 SEEDS = range(60)
@@ -39,7 +40,7 @@ def weighted_case(seed):
     return case, poisson_weights(np.arange(case.scores.samples), seed, B)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_sums_at_every_point_equal_the_samples_written_out(seed):
     case, weights = weighted_case(seed)
     curve = case.curve
@@ -60,7 +61,7 @@ def test_sums_at_every_point_equal_the_samples_written_out(seed):
             assert resampled.samples[column] == tally.samples
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_the_rest_is_the_whole_without_the_part(seed):
     case, weights = weighted_case(seed)
     curve = case.curve
@@ -74,7 +75,7 @@ def test_the_rest_is_the_whole_without_the_part(seed):
     np.testing.assert_array_equal(sums_without(whole, part).true_positives, rest.true_positives)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_points_of_a_resample_are_the_points_of_its_samples_written_out(seed):
     case, weights = weighted_case(seed)
     curve = case.curve
@@ -93,7 +94,7 @@ def test_points_of_a_resample_are_the_points_of_its_samples_written_out(seed):
             assert gather(sums, points).speed_up[column] == pytest.approx(exact.speed_up)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_rates_of_a_resample_count_its_samples_written_out(seed):
     case, weights = weighted_case(seed)
     curve = case.curve

@@ -13,6 +13,7 @@ from exitbench.benchmarks.statistics.resampled_points import (
     nearest_listed_points,
 )
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
 from tests.support.score_cases import random_case
 
 SEEDS = range(40)
@@ -29,7 +30,7 @@ def whole_part_and_rest(seed):
     )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_the_nearest_point_is_that_of_a_walk_along_all_points(seed):
     whole, part, rest = whole_part_and_rest(seed)
     speed_ups = np.array([1.0, 1.4, 2.0, 7.0])
@@ -44,7 +45,7 @@ def test_the_nearest_point_is_that_of_a_walk_along_all_points(seed):
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "f1", "mean_accuracy_f1"])
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_the_last_point_within_a_loss_is_that_of_a_walk_from_full_depth(seed, measure):
     whole, part, rest = whole_part_and_rest(seed)
     losses = [0.0, 3.0, 12.5]
@@ -75,7 +76,7 @@ def test_a_resample_without_samples_has_no_fewest_right_answers():
 
 
 @pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_the_points_nearest_to_many_speed_ups_are_the_nearest_of_all(seed, integers):
     curve = random_case(seed, integers=integers).curve
     speed_ups = np.linspace(0.5, curve.depth + 0.5, 17)
@@ -91,7 +92,7 @@ def test_one_senseless_speed_up_among_many_is_refused():
         nearest_points(random_case(3).curve, np.array([2.0, -1.0]))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each(seed=SEEDS)
 def test_the_value_at_exactly_a_speed_up_lies_on_the_line_between_its_neighbours(seed):
     whole, _, _ = whole_part_and_rest(seed)
     for speed_up in (1.0, 1.3, 2.0, 50.0):

@@ -157,6 +157,7 @@ def test_a_signal_looks_the_same_in_every_run(small: FinishedRun, tmp_path_facto
     assert all(looks[look.entry.signal] == (look.colour, look.marker) for look in looks_of(small))
 
 
+@pytest.mark.long
 def test_identical_signals_share_a_line_in_alternating_dashes(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = FinishedRun(main_run(tmp_path_factory))
     cache = run.caches[0]

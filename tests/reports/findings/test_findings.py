@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from exitbench.reports.findings.findings import findings
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.write_views import FINDINGS, write_views
 from tests.support.findings_runs import Change, altered, opening, page_of
-from tests.support.page_runs import HOSTILE, hostile_run, main_run
-from tests.support.table_runs import contested_run
+from tests.support.page_runs import HOSTILE, main_run
+
+pytestmark = pytest.mark.long
 
 PAPER = ["CAP", "E-LANG", "F-PABEE", "PCEE-BERT", "PABEE", "Right-Tool", "DeeBERT"]
 """The order of the paper's main table by its mean over SST-2 and MRPC, but for near ties; NSP is not in it."""
@@ -51,7 +48,6 @@ NEITHER = "not shown to differ from {} in any of 12 comparisons"
 """Three caches at two speed-ups and at two layers."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("value", "p_value", "tally", "word", "short"),
     [
@@ -73,27 +69,26 @@ NEITHER = "not shown to differ from {} in any of 12 comparisons"
         (-2.0, 1.0, "better on 0, worse on 0 and not distinguishable on 3 of 3", "not distinguishable", NEITHER),
     ],
 )
-@pytest.mark.parametrize(("other", "name"), [("e-lang", "E-LANG"), ("deebert", "DeeBERT")])
 def test_better_worse_and_not_distinguishable_are_what_the_pairs_say(
-    run_dir: Path,
-    tmp_path: Path,
-    value: float,
-    p_value: float,
-    tally: str,
-    word: str,
-    short: str,
-    other: str,
-    name: str,
+    run_dir: Path, tmp_path: Path, value: float, p_value: float, tally: str, word: str, short: str
 ) -> None:
-    page = page_of(altered(run_dir, tmp_path / "run", set_difference(value, p_value, other)))
-    assert short.format(name) in opening(page)
-    assert f"against {name} it is {tally}" in opening(page)
-    section = page.split(f"### Task score: CAP less {name}")[1].split("\n###")[0]
-    lines = [line for line in section.splitlines() if line.startswith("| ") and "near" in line]
-    assert len(lines) == 2 * (3 + 1), "two speed-ups, three tasks and the average of the two tasks of base"
-    assert all(line.endswith(f"| {word} |") for line in lines)
-    assert all(("\\+2.0" if value > 0 else "\\-2.0") in line for line in lines)
-    assert all(("**" in line) == (word == "better") for line in lines)
+    """Against E-LANG the case at hand, against DeeBERT its opposite, on one page."""
+
+    def change(results: pd.DataFrame, pairs: pd.DataFrame) -> None:
+        set_difference(value, p_value, "e-lang")(results, pairs)
+        set_difference(-value, p_value, "deebert")(results, pairs)
+
+    page = page_of(altered(run_dir, tmp_path / "run", change))
+    assert short.format("E-LANG") in opening(page)
+    opposite = {"better": "worse", "worse": "better"}
+    for name, sign, verdict in (("E-LANG", 1, word), ("DeeBERT", -1, opposite.get(word, word))):
+        section = page.split(f"### Task score: CAP less {name}")[1].split("\n###")[0]
+        lines = [line for line in section.splitlines() if line.startswith("| ") and "near" in line]
+        assert len(lines) == 2 * (3 + 1), "two speed-ups, three tasks and the average of the two tasks of base"
+        assert all(line.endswith(f"| {verdict} |") for line in lines)
+        assert all(("\\+2.0" if sign * value > 0 else "\\-2.0") in line for line in lines)
+        assert all(("**" in line) == (verdict == "better") for line in lines)
+    assert f"against E-LANG it is {tally}" in opening(page)
 
 
 def test_a_lower_rate_is_better(run_dir: Path, tmp_path: Path) -> None:
@@ -177,20 +172,17 @@ def test_the_papers_order_is_seen_when_it_is_there(run_dir: Path, tmp_path: Path
     assert "With base, by score, CAP is number 1 of 7 (in the paper number 1 of 7)" in page
 
 
-@pytest.mark.long
 def test_the_papers_order_is_denied_when_it_is_not_there(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", set_scores(PAPER[::-1])))
     assert "The paper's order of the signals does not appear on these networks" in opening(page)
     assert "With base, by score, CAP is number 7 of 7 (in the paper number 1 of 7)" in page
 
 
-@pytest.mark.long
 def test_cap_on_top_of_a_reversed_order_is_the_paper_in_part(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", set_scores(["CAP", *PAPER[:0:-1]])))
     assert "The paper's order of the signals appears in part on these networks" in opening(page)
 
 
-@pytest.mark.long
 def test_the_spread_of_alpha_is_measured_against_a_standard_error(run_dir: Path, tmp_path: Path) -> None:
     def scores(narrow: float) -> Change:
         def change(results: pd.DataFrame, _: pd.DataFrame) -> None:
@@ -226,7 +218,6 @@ def test_the_alpha_that_was_chosen_is_named_without_what_does_not_vary(run_dir: 
     assert line.endswith(f"| {reported[1].replace(',center=false', '')} |")
 
 
-@pytest.mark.long
 def test_a_protocol_that_changes_verdicts_and_leaders_is_said_to(run_dir: Path, tmp_path: Path) -> None:
     def change(results: pd.DataFrame, pairs: pd.DataFrame) -> None:
         set_difference(0.0, 1.0, "e-lang")(results, pairs)
@@ -254,7 +245,6 @@ def test_a_protocol_that_changes_verdicts_and_leaders_is_said_to(run_dir: Path, 
     assert "MNLI with tiny (in-sample: NSP; cross-fit: DeeBERT)" in page
 
 
-@pytest.mark.long
 def test_names_that_try_to_be_markup_stay_names(run_dir: Path, tmp_path: Path) -> None:
     model, task = "evil | model <script>alert(1)</script>", HOSTILE[5]
 
@@ -275,25 +265,6 @@ def test_names_that_try_to_be_markup_stay_names(run_dir: Path, tmp_path: Path) -
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1, block
 
 
-@pytest.mark.long
-def test_only_a_run_whose_suite_asks_for_findings_gets_them_and_old_ones_go(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(contested_run(tmp_path_factory), folder)
-    write_views(FinishedRun(folder))
-    assert (folder / FINDINGS).read_text(encoding="utf-8") == page_of(FinishedRun(folder))
-    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    record["suite"]["findings"] = None
-    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    write_views(FinishedRun(folder))
-    assert not (folder / FINDINGS).exists()
-
-
-def test_a_run_without_any_results_has_no_findings(run_dir: Path, tmp_path: Path) -> None:
-    assert findings(altered(run_dir, tmp_path / "run", keep=lambda frame: frame["cache"].isna())) is None
-
-
 def test_a_run_under_one_protocol_says_nothing_of_protocols(run_dir: Path, tmp_path: Path) -> None:
     page = page_of(altered(run_dir, tmp_path / "run", keep=lambda frame: frame["protocol"] == "in-sample"))
     assert "where no protocol is named it is in-sample" in page
@@ -305,47 +276,3 @@ def test_a_cache_that_failed_leaves_dashes(run_dir: Path, tmp_path: Path) -> Non
     assert re.search(r"CAP has the highest value, alone or shared, on \d of 2 caches", opening(page))
     assert "(1 could not be compared)" in opening(page)
     assert "| MNLI with tiny | near 2× | – | not compared |" in page
-
-
-def about(run_dir: Path, folder: Path, subject: str, *against: str) -> FinishedRun:
-    """A copy of a run whose suite asks for findings about other signals."""
-    shutil.copytree(run_dir, folder)
-    record = json.loads((folder / "run.json").read_text())
-    record["suite"]["findings"] = {"subject": subject, "against": against}
-    (folder / "run.json").write_text(json.dumps(record))
-    return FinishedRun(folder)
-
-
-def differences(page: str, first: str, second: str) -> list[float]:
-    """The differences by DIS that a page shows, first less second, NaN for a dash."""
-    table = page.split(f"### DIS: {first} less {second}")[1].split("###", maxsplit=1)[0]
-    cells = [line.split("|")[3].replace("\\", "").strip(" *") for line in table.splitlines() if "| layer" in line]
-    return [math.nan if cell.startswith("–") else float(cell.partition(" ")[0]) for cell in cells]
-
-
-@pytest.mark.long
-def test_any_signal_can_be_the_subject(run_dir: Path, tmp_path: Path) -> None:
-    page = page_of(about(run_dir, tmp_path / "run", "e-lang", "cap"))
-    assert opening(page).strip().startswith("By task score and by DIS, E-LANG is ")
-    assert "## Where E-LANG beats CAP, and where not" in page
-    assert "DeeBERT less" not in page
-    turned = [-value for value in differences(page_of(FinishedRun(run_dir)), "CAP", "E-LANG")]
-    assert differences(page, "E-LANG", "CAP") == pytest.approx(turned, nan_ok=True)
-    assert len(turned) == 6
-
-
-@pytest.mark.long
-def test_the_parameters_of_another_subject_get_no_advice_from_the_paper(run_dir: Path, tmp_path: Path) -> None:
-    page = page_of(about(run_dir, tmp_path / "run", "pcee", "pabee"))
-    assert "## How far patience matters" in page
-    assert "The paper advises" not in page
-    assert "The paper advises values of alpha between 0.1 and 1" in page_of(FinishedRun(run_dir))
-
-
-@pytest.mark.long
-def test_findings_about_a_signal_of_ones_own_claim_nothing_of_the_paper(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    page = page_of(about(hostile_run(tmp_path_factory), tmp_path / "run", "hostile-4", "deebert"))
-    assert opening(page).strip().startswith(f"By task score and by DIS, {HOSTILE[4]} is ")
-    assert "paper" not in page

@@ -20,6 +20,8 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.findings_runs import page_of
 from tests.support.page_runs import main_run
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -74,7 +76,6 @@ def test_the_change_between_protocols_is_the_mean_and_the_largest_difference(run
     assert float(cells[3]) == pytest.approx(change[change.abs().idxmax()], abs=0.0051)
 
 
-@pytest.mark.long
 def test_the_difference_that_could_be_shown_is_claimed_four_times_in_five() -> None:
     random, tests, std_err = np.random.default_rng(1), 6, 0.7
     shift = claimable(std_err, tests)

@@ -78,6 +78,7 @@ def one_line(text: str) -> str:
 # CSV
 
 
+@pytest.mark.long
 def test_csv_reads_back_as_the_same_numbers(tables: list[Table]) -> None:
     for table in tables:
         lines = list(csv.reader(io.StringIO(csv_table(table))))
@@ -207,6 +208,7 @@ def check_latex(table: Table) -> None:
     assert bare.isascii()
 
 
+@pytest.mark.long
 def test_latex_is_well_formed(tables: list[Table]) -> None:
     for table in (*tables, nasty_table(*NASTY)):
         check_latex(table)

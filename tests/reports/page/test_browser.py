@@ -14,6 +14,7 @@ from exitbench.reports.formats.latex import latex_table
 from exitbench.reports.formats.markdown import markdown_table
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
+from exitbench.reports.tables.table import Table
 from tests.support.browsing import element, wait
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
 
@@ -28,6 +29,12 @@ AXE = (Path(__file__).parents[2] / "support" / "axe.min.js").read_text(encoding=
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return main_run(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def table(run_dir: Path) -> Table:
+    """The first table of DIS."""
+    return next(table for table in tables_of(FinishedRun(run_dir)) if table.name.startswith("dis"))
 
 
 def column(page: Any, table: str, index: int, body: str = "signal") -> list[Any]:
@@ -104,10 +111,9 @@ def test_the_filter_keeps_matching_rows_and_says_how_many(page: Any) -> None:
 
 @pytest.mark.parametrize(("kind", "formatted"), [("csv", csv_table), ("tex", latex_table), ("md", markdown_table)])
 def test_downloads_are_the_other_formats_of_the_table(
-    page: Any, run_dir: Path, tmp_path: Path, kind: str, formatted: Callable[[Any], str]
+    page: Any, table: Table, tmp_path: Path, kind: str, formatted: Callable[[Any], str]
 ) -> None:
     page.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    table = next(table for table in tables_of(FinishedRun(run_dir)) if table.name.startswith("dis"))
     button = element(page, f".table[data-name='{table.name}'] button[data-download='{kind}']")
     page.execute_script("arguments[0].closest('details')?.setAttribute('open', '')", button)
     page.execute_script("arguments[0].click()", button)
@@ -152,6 +158,17 @@ def test_the_keyboard_path_begins_with_the_skip_link(page: Any) -> None:
     assert page.switch_to.active_element.tag_name in ("summary", "div")
 
 
+ONE_ROW_OF_EACH_FORM = """
+const seen = new Set();
+for (const row of document.querySelectorAll("tbody tr")) {
+  const form = [row, ...row.querySelectorAll("*")].map((part) => part.tagName + part.className).join();
+  if (seen.has(form)) row.remove();
+  seen.add(form);
+}
+"""
+"""Of rows with the same elements and classes axe would say the same a hundred times, in most of a minute."""
+
+
 @pytest.mark.parametrize(
     ("theme", "rules"),
     [
@@ -162,6 +179,7 @@ def test_the_keyboard_path_begins_with_the_skip_link(page: Any) -> None:
 )
 def test_axe_finds_no_serious_violation(page: Any, theme: str, rules: list[str]) -> None:
     page.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+    page.execute_script(ONE_ROW_OF_EACH_FORM)
     page.execute_script(AXE)
     page.set_script_timeout(120)
     violations = page.execute_async_script(

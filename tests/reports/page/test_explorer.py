@@ -17,6 +17,8 @@ from exitbench.reports.page.explorer import RATES, explorer_data, steps, thinned
 from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.page_runs import main_run
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -111,7 +113,6 @@ def test_cross_fit_carries_stored_operating_points_instead_of_thresholds(data: d
     assert point["score"] == pytest.approx(stored, abs=1e-4)
 
 
-@pytest.mark.long
 def test_a_small_budget_gives_a_coarser_curve_not_a_missing_one(data: dict[str, Any], run_dir: Path) -> None:
     small = explorer_data(FinishedRun(run_dir), budget=1)
     assert small["resolution"] < data["resolution"]
@@ -140,7 +141,6 @@ def test_the_thinned_line_stays_close_to_the_exact_curve() -> None:
     assert np.abs(line - score).max() < 0.005 * np.ptp(score)
 
 
-@pytest.mark.long
 @given(st.lists(st.one_of(st.none(), st.integers(-10_000, 10_000)), max_size=50))
 def test_steps_can_be_undone(values: list[int | None]) -> None:
     column = np.array([np.nan if value is None else float(value) for value in values])

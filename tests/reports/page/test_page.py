@@ -19,9 +19,12 @@ from exitbench.reports.page.run_view import cell_parts
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.tables.all_tables import tables_of
-from exitbench.reports.tables.table import Cell
+from exitbench.reports.tables.table import Cell, Table
 from tests.support.page_reader import Element, read_page
 from tests.support.page_runs import HOSTILE, hostile_run, main_run, suite
+from tests.support.table_runs import contested_run, sixty_signals
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +35,11 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(run_dir: Path) -> Element:
     return read_page(run_dir / "report.html")
+
+
+@pytest.fixture(scope="module")
+def tables(run_dir: Path) -> list[Table]:
+    return tables_of(FinishedRun(run_dir))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +64,6 @@ def agrees(text: str, value: float) -> bool:
     return abs(float(text) - value) <= 0.5000001 * 10.0**-places
 
 
-@pytest.mark.long
 def test_every_number_on_the_page_equals_its_row(page: Element, files: dict[str, pd.DataFrame]) -> None:
     shown = [element for element in page.walk() if "data-key" in element.attributes]
     assert len(shown) > 1000
@@ -68,7 +75,6 @@ def test_every_number_on_the_page_equals_its_row(page: Element, files: dict[str,
     assert not wrong
 
 
-@pytest.mark.long
 def test_every_interval_on_the_page_equals_its_row(page: Element, files: dict[str, pd.DataFrame]) -> None:
     checked = 0
     for cell in page.all("td"):
@@ -85,9 +91,7 @@ def test_every_interval_on_the_page_equals_its_row(page: Element, files: dict[st
     assert checked > 500
 
 
-@pytest.mark.long
-def test_every_number_of_every_table_is_on_the_page(run_dir: Path, page: Element) -> None:
-    tables = tables_of(FinishedRun(run_dir))
+def test_every_number_of_every_table_is_on_the_page(tables: list[Table], page: Element) -> None:
     for table in tables:
         block = next(
             element for element in page.with_class("table") if element.attributes.get("data-name") == table.name
@@ -152,13 +156,12 @@ def test_every_anchor_leads_somewhere_and_no_id_is_used_twice(page: Element) -> 
     assert labels <= set(ids)
 
 
-@pytest.mark.long
-def test_navigation_is_by_question_and_by_task(run_dir: Path, page: Element) -> None:
+def test_navigation_is_by_question_and_by_task(tables: list[Table], page: Element) -> None:
     menu = page.all("nav")[0].text
     assert {"SST-2 with base", "MRPC with base", "MNLI with tiny"} <= {
         element.text for element in page.all("nav")[0].all("bdi")
     }
-    for table in tables_of(FinishedRun(run_dir)):
+    for table in tables:
         assert f"question-{table.topic}" in {link.attributes["href"][1:] for link in page.all("nav")[0].all("a")}
     assert "Glossary" in menu and "Provenance" in menu
 
@@ -183,23 +186,16 @@ def test_provenance_names_command_commit_and_hashes(run_dir: Path, page: Element
         assert cache["manifest_sha256"] in end
 
 
-@pytest.mark.long
-def test_same_results_same_bytes(run_dir: Path, tmp_path: Path) -> None:
-    write_page([run_dir], tmp_path / "new folder" / "page.html")
-    first = (tmp_path / "new folder" / "page.html").read_bytes()
-    assert first == (run_dir / "report.html").read_bytes()
-    assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["page.html"]
-
-
-@pytest.mark.long
-def test_when_and_how_fast_a_run_was_made_is_not_on_the_page(run_dir: Path, tmp_path: Path) -> None:
+def test_same_results_same_bytes_whenever_and_however_fast_a_run_was_made(run_dir: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run_dir, copy)
     record = json.loads((copy / "run.json").read_text())
     record |= {"started": "1999-12-31T23:59:59+00:00", "seconds": 12345.678, "jobs": 64}
     (copy / "run.json").write_text(json.dumps(record))
-    write_page([copy], tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_bytes() == (run_dir / "report.html").read_bytes()
+    write_page([copy], tmp_path / "new folder" / "page.html")
+    page = (tmp_path / "new folder" / "page.html").read_bytes()
+    assert page == (run_dir / "report.html").read_bytes()
+    assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["page.html"]
 
 
 def test_a_folder_without_a_run_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
@@ -208,9 +204,8 @@ def test_a_folder_without_a_run_is_refused_and_nothing_is_written(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.e2e
-def test_two_runs_stand_side_by_side(run_dir: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
-    other = tmp_path / "other"
+def test_two_runs_stand_side_by_side(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    run_dir, other = contested_run(tmp_path_factory), tmp_path / "other"
     shutil.copytree(run_dir, other)
     write_page([run_dir, other], tmp_path / "both.html")
     page = read_page(tmp_path / "both.html")
@@ -236,7 +231,6 @@ def test_hostile_names_are_shown_as_text(tmp_path_factory: pytest.TempPathFactor
         assert picture.attributes["src"].startswith("data:image/svg+xml;charset=utf-8,<svg")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "layers", "signals"),
     [(3, 3, ["deebert", "pabee", "cap[alpha=0.1|1]"]), (60, 2, ["deebert", "e-lang"]), (60, 4, ["nsp"])],
@@ -254,12 +248,8 @@ def test_a_very_small_run_still_makes_a_page(tmp_path: Path, rows: int, layers: 
 
 
 @pytest.mark.e2e
-def test_sixty_signals_still_make_a_page(tmp_path: Path) -> None:
-    cache = synthetic_cache(tmp_path / "cache", rows=30, layers=2, seed=8)
-    signals = [f"e-lang[temperature={number / 10:g}]" for number in range(1, 61)]
-    chosen = suite([cache], signals, layers=(1,), protocols=("in-sample",), speed_ups=(2.0,), resamples=2)
-    run_suite(chosen, tmp_path / "run")
-    write_page([tmp_path / "run"], tmp_path / "report.html")
+def test_sixty_signals_still_make_a_page(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    write_page([sixty_signals(tmp_path_factory)], tmp_path / "report.html")
     page = read_page(tmp_path / "report.html")
     main = next(element for element in page.with_class("table") if element.attributes.get("data-name") == "main")
     assert len([row for row in main.all("tr") if row.all("td")]) >= 60

@@ -18,6 +18,8 @@ from exitbench.reports.tables.published_forms import distance_cell, form_tables
 from exitbench.signals.registry.discovery import load_registry
 from tests.support.table_runs import small_run, two_forms
 
+pytestmark = pytest.mark.long
+
 JSD, MEAN_ENTROPY = "F-PABEE [divergence=jsd]", "F-PABEE [divergence=mean-entropy]"
 
 

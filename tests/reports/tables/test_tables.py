@@ -121,6 +121,7 @@ def test_names_of_tables_are_safe_file_names_and_differ(
         assert all(re.fullmatch(r"[a-z0-9-]{1,120}", name) for name in names)
 
 
+@pytest.mark.long
 def test_hostile_names_stay_as_they_are(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = FinishedRun(hostile_run(tmp_path_factory))
     main = short_name(tables_of(run), "main")

@@ -14,6 +14,8 @@ from exitbench.reports.verdict.alert import Alert
 from exitbench.reports.verdict.alerts import alerts_of
 from tests.support.page_runs import main_run
 
+pytestmark = pytest.mark.long
+
 WHERE = ["cache", "signal", "parameters", "operating_point"]
 
 

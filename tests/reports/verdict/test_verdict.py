@@ -24,6 +24,8 @@ from exitbench.reports.verdict.verdict import (
 )
 from tests.support.page_runs import main_run
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -97,7 +99,9 @@ def test_who_is_missing_from_the_headline_is_named(verdict: RunVerdict, run_dir:
     entries = pd.read_parquet(run_dir / "results.parquet").query("measure == 'dis' and signal != 'random'")["signal"]
     assert set(entries) - set(column["signal"]) - {"detectable"} == {"pabee"}, "not matched on some task"
     assert words(verdict.sentences[1]).startswith("Not part of this: PABEE; only what has a comparable score on every")
-    assert absent_sentence([replace(verdict.standings[0], compared=1)]) == () == absent_sentence([])
+    standings = Standings(SourceRows(FinishedRun(run_dir)))
+    alone = [replace(verdict.standings[0], compared=1)]
+    assert absent_sentence(standings, alone) == () == absent_sentence(standings, [])
 
 
 def test_every_task_has_its_standing(verdict: RunVerdict) -> None:
@@ -171,14 +175,6 @@ def test_winners_are_claimed_only_where_they_stand_alone() -> None:
     )
     assert "no single winner can be claimed on any of the 2 tasks" in words(winners_sentence(tasks[1:]))
     assert winners_sentence(tasks[:1]) == ()
-
-
-def test_who_was_not_compared_is_named_beside_winners_and_ranks() -> None:
-    tasks = [replace(made("SST-2", "A", behind=LEAD), absent=("D", "E")), made("RTE", "B", ("A",))]
-    assert "A on SST-2 (without D and E); no single winner" in words(winners_sentence(tasks))
-    columns = [replace(made("SST-2", "A"), absent=("D",)), replace(made("RTE", "A"), absent=("D", "E")), made("Q", "A")]
-    text = words(ranking_sentence(columns))
-    assert text.endswith("clearly ahead of all others: A (3). Not compared in all 3: D in 1 and E in 2.")
 
 
 def test_ranking_counts_columns_at_the_top() -> None:

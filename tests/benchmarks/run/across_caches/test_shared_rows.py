@@ -147,7 +147,7 @@ def test_models_on_the_same_rows_have_an_average_that_counts_each_once(tmp_path:
 
 
 def test_caches_of_the_same_rows_in_different_groups_are_refused(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    paths = [seeds_of(one, 1, rows=40, group_rows=4)[0], seeds_of(other, 2, rows=40, group_rows=8)[1]]
+    fours, eights = tmp_path / "fours", tmp_path / "eights"
+    paths = [seeds_of(fours, 1, rows=40, group_rows=4)[0], seeds_of(eights, 2, rows=40, group_rows=8)[1]]
     with pytest.raises(InputError, match=r"m-t-s0-dev and m-t-s1-dev have the same rows of task 't'.*same groups"):
         run_of(paths, tmp_path / "out")
