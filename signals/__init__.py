@@ -12,7 +12,7 @@ from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Continuous, ExitSignal, Integers, Reference
-from exitbench.signals.contract.stepping import score_layers, take_state, validated_score
+from exitbench.signals.contract.stepping import join_states, score_layers, take_state, validated_score
 from exitbench.signals.registry.discovery import load_registry, signals_in
 from exitbench.signals.registry.registry import Registry
 
@@ -31,6 +31,7 @@ __all__ = [
     "State",
     "Tensor",
     "exits",
+    "join_states",
     "learned",
     "load_registry",
     "parameter",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from exitbench.benchmarks.guarantees.certify import Certificate, Promise
 
 NOT_EVEN_THE_LAST_LAYER = "not even the full network keeps this"
+NOT_SHOWN_OF_THE_LAST_LAYER = "that the full network keeps this cannot be shown either"
+"""Where it does on these rows, but they are too few to say so."""
+
 CONDITIONS = (
     "It holds for rows that are drawn as those of the cache were and answered by the same network with the same "
     "preprocessing"
@@ -53,9 +56,8 @@ def sentence(
     if certificate.candidate is None:
         reason = f"{tested} cannot show, {start}, that {promised(promise)}"
         if certificate.full_network_fails:
-            return (
-                f"Do not exit; {NOT_EVEN_THE_LAST_LAYER}: {reason}, at the last layer as little. {needs(rows_needed)}"
-            )
+            fails = NOT_EVEN_THE_LAST_LAYER if rows_needed is None else NOT_SHOWN_OF_THE_LAST_LAYER
+            return f"Do not exit; {fails}: {reason}, at the last layer as little. {needs(rows_needed)}"
         return f"Do not exit: {reason} at any threshold that lets something exit. {needs(rows_needed)}"
     several = "" if looks == 1 else f"; {looks} signals were looked at{price(promise, looks)}"
     accuracy = "; it is about rows, as accuracy is, and not about F1" if f1 else ""

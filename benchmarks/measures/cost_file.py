@@ -52,24 +52,55 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class TimedRequests:
+    """One way of answering requests, with exits or without: percentiles of a request's seconds, requests a second.
+
+    ``speed_up`` is the full network's time over its own, with an interval where there were several rounds.
+    """
+
+    way: str
+    batch_size: int
+    requests: int
+    mean_layers: float
+    p50: float
+    p95: float
+    p99: float
+    per_second: float
+    speed_up: float
+    speed_up_low: float | None
+    speed_up_high: float | None
+
+
+@dataclass(frozen=True)
+class RequestTiming:
+    """One interleaved run of requests: its setting and a row per way of answering and batch size."""
+
+    setting: dict[str, Any]
+    rows: tuple[TimedRequests, ...]
+
+
+@dataclass(frozen=True)
 class Cost:
-    """All three tables of one network; ``timing`` is ``None`` where nothing was timed."""
+    """All tables of one network; ``timing`` and ``requests`` are ``None`` where nothing was timed."""
 
     network: str
     shape: Shape
     operations: tuple[Operations, ...]
     parameters: tuple[Parameters, ...]
     timing: Timing | None = None
+    requests: RequestTiming | None = None
 
 
 def write_cost(directory: Path, cost: Cost) -> list[Path]:
-    """Write ``operations.csv``, ``parameters.csv``, ``timing.csv`` (if timed) and, last, ``cost.json``.
+    """Write ``operations.csv``, ``parameters.csv``, ``timing.csv``, ``requests.csv`` (if timed), last ``cost.json``.
 
     Raises InputError for a folder that is neither empty nor exitbench's own.
     """
     tables: dict[str, Sequence[Any]] = {"operations": cost.operations, "parameters": cost.parameters}
     if cost.timing is not None:
         tables["timing"] = cost.timing.rows
+    if cost.requests is not None:
+        tables["requests"] = cost.requests.rows
     texts = {f"{name}.csv": _csv(rows) for name, rows in tables.items()}
     record = {"schema": SCHEMA, **dataclasses.asdict(cost)}
     texts[COST_FILE] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
@@ -89,13 +120,16 @@ def read_cost(directory: Path) -> Cost | None:
         record = json.loads(file_bytes(path))
         if record["schema"] != SCHEMA:
             raise InputError(f"{path}: expected schema {SCHEMA}, found {record['schema']}")
-        timing = record["timing"]
+        timing, requests = record["timing"], record.get("requests")
         return Cost(
             record["network"],
             Shape(**record["shape"]),
             tuple(Operations(**row) for row in record["operations"]),
             tuple(Parameters(**row) for row in record["parameters"]),
             None if timing is None else Timing(timing["setting"], tuple(TimedSignal(**row) for row in timing["rows"])),
+            None
+            if requests is None
+            else RequestTiming(requests["setting"], tuple(TimedRequests(**row) for row in requests["rows"])),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: expected what `exitbench cost --out` writes, found: {error}") from error

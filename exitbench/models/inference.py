@@ -12,7 +12,6 @@ import contextlib
 import copy
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -20,47 +19,20 @@ import torch
 from torch import Tensor
 
 from exitbench.cache import Head, head_algebra, offset_norms
-from exitbench.errors import InputError
+from exitbench.errors import InputError, one_line
 from exitbench.exit_rule import PASSES
+from exitbench.models.answers import Answer, Answers, ExitRule, LayerOutcome
 from exitbench.models.data.batches import TokenBatch, Tokens, length_batches, tokenize
 from exitbench.models.data.labelled import Examples
 from exitbench.models.devices import autocast_dtype, processes
 from exitbench.models.exit_thresholds import layer_thresholds, require_exits, unreachable_threshold
+from exitbench.models.network.families import Context
 from exitbench.models.network.multi_exit import MultiExitModel
 from exitbench.models.network.same_model import require_policy_model
 from exitbench.signals import ExitSignal, Layer, State, load_registry, take_state, validated_score
 from exitbench.signals.contract.layer import Input, declared_layer
 from exitbench.signals.contract.written_inputs import TensorVersions, layer_tensors
 from exitbench.signals.registry.exit_policy import read_policy
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer to one text: its class, the layer that answered (from 1), and the score there.
-
-    ``score`` is the signal's number at the exit layer; ``None`` at the last layer, which asks no signal.
-    ``probabilities`` are the softmax of that layer's logits, one for each class of the model.
-    """
-
-    id: int
-    label: str
-    class_index: int
-    exit_layer: int
-    score: float | None
-    probabilities: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The answers of a batch as tensors on the CPU, each [samples]; ``scores`` is NaN at the last layer.
-
-    ``probabilities`` [samples, classes] float64.
-    """
-
-    predictions: Tensor
-    exit_layers: Tensor
-    scores: Tensor
-    probabilities: Tensor
 
 
 class EarlyExitClassifier:
@@ -127,7 +99,20 @@ class EarlyExitClassifier:
         network = model if isinstance(model, MultiExitModel) else MultiExitModel.from_pretrained(model)
         require_policy_model(network, policy, Path(path))
         network.to(processes(device).device)
-        return cls(network, policy.signal, policy.layer_thresholds(), precision=precision)
+        classifier = cls(network, policy.signal, policy.layer_thresholds(), precision=precision)
+        classifier.require_running(Path(path))
+        return classifier
+
+    def require_running(self, source: Path) -> None:
+        """An InputError unless the signal runs at every layer: what it learned may be a stranger's and fit nothing."""
+        tokens = torch.zeros((1, 2), dtype=torch.int64)
+        try:
+            self.run_all_layers(TokenBatch(tokens, torch.ones_like(tokens)))
+        except InputError:
+            raise
+        except Exception as error:  # whatever a signal meets in values that are not its own
+            found = f"{type(error).__name__}: {one_line(error)}"
+            raise InputError(f"{source}: expected a signal that runs in this network, found {found}") from error
 
     def predict(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, batch_size: int = 32, first_id: int = 0
@@ -152,28 +137,34 @@ class EarlyExitClassifier:
     def answers(self, tokens: Tokens, *, batch_size: int = 32, first_id: int = 0) -> list[Answer]:
         """One answer per tokenised text, in their order."""
         answers: dict[int, Answer] = {}
-        names = self.model.config.classes
         for rows in length_batches(tokens.lengths, range(len(tokens)), batch_size):
             ids = torch.tensor(rows, dtype=torch.int64) + first_id
-            batch_answers = self.answer(tokens.batch(rows), ids)
-            columns = (
-                batch_answers.predictions.tolist(),
-                batch_answers.exit_layers.tolist(),
-                batch_answers.scores.tolist(),
-                batch_answers.probabilities.tolist(),
-            )
-            for row, class_index, layer, score, shares in zip(rows, *columns, strict=True):
-                exit_score = None if layer == self.model.depth else score
-                answers[row] = Answer(first_id + row, names[class_index], class_index, layer, exit_score, tuple(shares))
+            answers.update(zip(rows, self.named(ids.tolist(), self.answer(tokens.batch(rows), ids)), strict=True))
         return [answers[row] for row in range(len(tokens))]
 
-    def answer(self, batch: TokenBatch, ids: Tensor | None = None) -> Answers:
-        """The answers of one padded batch; ``ids`` [samples] are for signals that read them."""
-        return self._run(batch, ids, self.thresholds)
+    def named(self, ids: Sequence[int], answers: Answers) -> list[Answer]:
+        """The answers of a batch one by one, with the names of their classes."""
+        columns = (answers.predictions, answers.exit_layers, answers.scores, answers.probabilities)
+        names, depth = self.model.config.classes, self.model.depth
+        return [
+            Answer(number, names[class_index], class_index, layer, None if layer == depth else score, tuple(shares))
+            for number, class_index, layer, score, shares in zip(
+                ids, *(column.tolist() for column in columns), strict=True
+            )
+        ]
+
+    def answer(self, batch: TokenBatch, ids: Tensor | None = None, rule: ExitRule | None = None) -> Answers:
+        """The answers of one padded batch; ``ids`` [samples] are for signals that read them.
+
+        Another ``rule`` than that of the thresholds may say who exits.
+        """
+        return self._run(batch, ids, self.passes if rule is None else rule)
 
     def run_all_layers(self, batch: TokenBatch) -> Answers:
         """The same work with exits that nothing reaches: every layer runs, every signal step is taken."""
-        return self._run(batch, None, [unreachable_threshold(self.signal)] * (self.model.depth - 1))
+        never = unreachable_threshold(self.signal)
+        compare = PASSES[self.signal.exits_when]
+        return self._run(batch, None, lambda m, ids, scores: compare(scores, never))
 
     def warm_up(self, samples: int = 1) -> None:
         """Run every layer once on ``samples`` texts of full length, so that the first request is not slow."""
@@ -182,47 +173,50 @@ class EarlyExitClassifier:
         longest = " ".join(["warm"] * self.model.config.max_length)
         self.run_all_layers(self.tokens([longest] * samples).batch(range(samples)))
 
+    def passes(self, m: int, ids: Tensor, scores: Tensor) -> Tensor:
+        """Which samples exit at layer ``m`` by their scores [samples]: the rule of this classifier."""
+        exits: Tensor = PASSES[self.signal.exits_when](scores, self.thresholds[m - 1])
+        return exits
+
+    def layer(
+        self, m: int, hidden: Tensor, context: Context, ids: Tensor, state: State, rule: ExitRule
+    ) -> LayerOutcome:
+        """Run layer ``m`` for some samples and ask the signal there; at the last layer all exit and nobody is asked."""
+        model = self.model
+        hidden = model.advance(m, hidden, context)
+        features = model.pool(m, hidden, context)
+        logits = model.logits(m, features)
+        if m == model.depth:
+            return LayerOutcome(hidden, logits, None, torch.ones_like(ids, dtype=torch.bool), state)
+        scores, state = self._step(m, ids, logits, features, state)
+        exits = None if m < self.signal.first_exit_layer else rule(m, ids, scores)
+        return LayerOutcome(hidden, logits, scores, exits, state)
+
     @torch.no_grad()  # not inference mode, where writes into what the signal is given are not counted
-    def _run(self, batch: TokenBatch, ids: Tensor | None, thresholds: Sequence[float]) -> Answers:
-        model, signal, depth = self.model, self.signal, self.model.depth
-        device, passes = model.device, PASSES[self.signal.exits_when]
+    def _run(self, batch: TokenBatch, ids: Tensor | None, rule: ExitRule) -> Answers:
+        model, device = self.model, self.model.device
         inside = torch.arange(batch.samples, device=device)
         ids = inside if ids is None else ids.to(device)
-        predictions = torch.empty(batch.samples, dtype=torch.int64, device=device)
-        exit_layers = torch.full_like(predictions, depth)
-        scores = torch.full((batch.samples,), torch.nan, dtype=torch.float64, device=device)
-        shares = torch.empty((batch.samples, len(model.config.classes)), dtype=torch.float64, device=device)
+        answers = Answers.blank(batch.samples, len(model.config.classes), device)
         state: State = None
-        with self._precision():
+        with self.precision():
             hidden, context = model.start(batch.to(device))
-            for m in range(1, depth + 1):
-                hidden = model.advance(m, hidden, context)
-                features = model.pool(m, hidden, context)
-                logits = model.logits(m, features)
-                if m == depth:
-                    predictions[inside] = logits.argmax(dim=1)
-                    shares[inside] = logits.double().softmax(dim=1)
-                    break
-                score, state = self._step(m, ids, logits, features, state)
-                if m < signal.first_exit_layer:
+            for m in range(1, model.depth + 1):
+                outcome = self.layer(m, hidden, context, ids, state, rule)
+                hidden, state, exits = outcome.hidden, outcome.state, outcome.exits
+                exiting = 0 if exits is None else int(exits.sum())
+                if exits is None or exiting == 0:
                     continue
-                exits = passes(score, thresholds[m - 1])
-                exiting = int(exits.sum())
-                if exiting == 0:
-                    continue
-                exited = inside[exits]
-                predictions[exited] = logits[exits].argmax(dim=1)
-                shares[exited] = logits[exits].double().softmax(dim=1)
-                exit_layers[exited] = m
-                scores[exited] = score[exits]
+                answers.put(inside[exits], m, outcome)
                 if exiting == len(inside):
                     break
                 remaining = exits.logical_not().nonzero().squeeze(1)
                 inside, ids, hidden = inside[remaining], ids[remaining], hidden[remaining]
                 context, state = context.take(remaining), take_state(state, remaining)
-        return Answers(predictions.cpu(), exit_layers.cpu(), scores.cpu(), shares.cpu())
+        return answers.cpu()
 
-    def _precision(self) -> contextlib.AbstractContextManager[object]:
+    def precision(self) -> contextlib.AbstractContextManager[object]:
+        """Where layers run: in half precision if this classifier does."""
         if self.autocast is None:
             return contextlib.nullcontext()
         return torch.autocast(self.model.device.type, dtype=self.autocast)

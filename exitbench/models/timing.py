@@ -152,13 +152,19 @@ def measured_speed_up(
 
 
 @torch.inference_mode()
-def plain_answer(model: MultiExitModel, batch: TokenBatch, autocast: torch.dtype | None = None) -> torch.Tensor:
-    """The class of every sample from the last layer alone, [samples] on the CPU: the network without exits."""
+def plain_answer(
+    model: MultiExitModel, batch: TokenBatch, autocast: torch.dtype | None = None, *, layers: int | None = None
+) -> torch.Tensor:
+    """The class of every sample from the last layer alone, [samples] on the CPU: the network without exits.
+
+    With ``layers`` the network ends there, with that layer's head.
+    """
+    depth = model.depth if layers is None else layers
     with torch.autocast(model.device.type, dtype=autocast, enabled=autocast is not None):
         hidden, context = model.start(batch.to(model.device))
-        for m in range(1, model.depth + 1):
+        for m in range(1, depth + 1):
             hidden = model.advance(m, hidden, context)
-        return model.logits(model.depth, model.pool(model.depth, hidden, context)).argmax(dim=1).cpu()
+        return model.logits(depth, model.pool(depth, hidden, context)).argmax(dim=1).cpu()
 
 
 def random_model(

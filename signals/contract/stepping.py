@@ -85,3 +85,15 @@ def take_state(state: State, rows: Tensor) -> State:
         f"a signal's state must be tensors, or a tuple, list or dict of them, with the samples first; "
         f"found {type(state).__name__}"
     )
+
+
+def join_states(states: Sequence[State]) -> State:
+    """The states of several groups of samples at one layer as that of all of them, in the order of the groups."""
+    first = states[0]
+    if first is None:
+        return None
+    if isinstance(first, Tensor):
+        return torch.cat(list(states))
+    if isinstance(first, dict):
+        return {key: join_states([state[key] for state in states]) for key in first}
+    return type(first)(join_states(list(parts)) for parts in zip(*states, strict=True))

@@ -25,7 +25,9 @@ from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.registry.registry import Registry
 
-SCHEMA = 1
+SCHEMA = 2
+"""Policies of schema 1 knew the heads of their network and not its encoder."""
+
 LARGEST = 1 << 28
 """The most bytes of a file that is read: a bank of features may be large, a stranger's file must not fill memory."""
 
@@ -38,12 +40,19 @@ Threshold = float | list[float | None] | None
 
 @dataclass(frozen=True)
 class PolicyModel:
-    """Which network a policy is for; ``heads`` is a digest of all its heads, empty where they are not known."""
+    """Which network a policy is for: what shapes it, a digest of all its heads, and its ``revision``.
+
+    The revision stands for all weights, encoder included, where the cache was collected from a network of exitbench.
+    ``heads``, ``revision``, ``pooling`` and ``pooler`` are empty where the cache does not know them.
+    """
 
     name: str
     layers: int
     classes: tuple[str, ...]
     heads: str
+    revision: str = ""
+    pooling: str = ""
+    pooler: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,21 +120,28 @@ def read_policy(path: Path, registry: Registry) -> ExitPolicy:
     """A policy from anyone's file, checked value by value; an InputError says what is wrong with it."""
     content = read_object(path, "a policy")
     if content.get("schema") != SCHEMA:
-        raise InputError(f"{path}: expected a policy of schema {SCHEMA}, found {content.get('schema')!r}")
+        old = ", which does not say which encoder it is for: write it again with `exitbench threshold --out`"
+        found = repr(content.get("schema"))
+        raise InputError(f"{path}: expected a policy of schema {SCHEMA}, found {found}{old if found == '1' else ''}")
     signal = stored_signal(path, part(path, content, "signal"), registry)
     model = part(path, content, "model")
-    for name, kind in (("name", str), ("layers", int), ("classes", list), ("heads", str)):
+    texts = ("name", "heads", "revision", "pooling", "pooler")
+    for name, kind in (("layers", int), ("classes", list), *((text, str) for text in texts)):
         if not isinstance(model.get(name), kind) or isinstance(model.get(name), bool):
             raise InputError(f"{path}: expected {kind.__name__} as {name} of the model, found {model.get(name)!r}")
-    if not 2 <= model["layers"] <= MOST_LAYERS or not all(isinstance(name, str) for name in model["classes"]):
-        raise InputError(f"{path}: expected 2 to {MOST_LAYERS} layers and names of classes, found {model['layers']}")
+    if not 2 <= model["layers"] <= MOST_LAYERS:
+        raise InputError(f"{path}: expected 2..{MOST_LAYERS} layers, found {model['layers']!s:.12}")
+    if not all(isinstance(name, str) for name in model["classes"]):
+        raise InputError(f"{path}: expected names of classes, found {model['classes']!r:.80}")
     guarantee = content.get("guarantee")
     if guarantee is not None and not isinstance(guarantee, dict):
         raise InputError(f"{path}: expected an object or null as guarantee, found {guarantee!r}")
     return ExitPolicy(
         signal=signal,
         threshold=stored_threshold(path, content.get("threshold"), model["layers"]),
-        model=PolicyModel(model["name"], model["layers"], tuple(model["classes"]), model["heads"]),
+        model=PolicyModel(
+            layers=model["layers"], classes=tuple(model["classes"]), **{name: model[name] for name in texts}
+        ),
         calibration=stored_exits(path, part(path, content, "calibration"), model["layers"]),
         guarantee=guarantee,
         expected=part(path, content, "expected"),
@@ -210,6 +226,6 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is tuple and parts[1:] == (Ellipsis,):
         return isinstance(value, tuple) and all(fits(item, parts[0]) for item in value)
     if hint in (float, int):
-        return isinstance(value, (int, float) if hint is float else int) and not isinstance(value, bool)
+        return is_number(value) and (hint is float or isinstance(value, int))
     plain = origin or hint
     return isinstance(value, plain) if plain in (bool, str, types.NoneType, tuple) else True

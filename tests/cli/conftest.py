@@ -1,9 +1,11 @@
-"""What the tests of ``exitbench check`` share: a folder with its baseline, and an edited copy of it."""
+"""What tests of verbs share: a folder with its baseline and an edited copy of it, and one thread for tiny models."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from exitbench.benchmarks.baselines.check_suite import Checked, check_suite
 from exitbench.benchmarks.suites.suite_file import load_suite
@@ -40,3 +42,12 @@ def edited(pinned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcome(edited: Path) -> Checked:
     """What checking the edited copy gives."""
     return check_suite(load_suite(edited / "small.toml"), edited / "small.csv")
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Tiny matrices: a second thread costs more than it brings."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -8,38 +8,25 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from exitbench.cache import synthetic_cache
 from tests.support.command_line import exit_code
 from tests.support.interrupts import interrupt
-from tests.support.tiny_models import save_backbone, tiny_model, write_reviews
+from tests.support.tiny_models import collected_folder, save_backbone
 
 ROWS = 40
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Tiny matrices: a second thread costs more than it brings."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``model``, ``data/dev.tsv`` and ``cache``, made by the program itself."""
-    folder = tmp_path_factory.mktemp("infer")
-    tiny_model(folder / "model", depth=6)
-    write_reviews(folder / "data", {"dev": ROWS})
-    words = "collect", "--model", folder / "model", "--data-dir", folder / "data", "--out", folder / "cache"
-    assert exit_code(*words, "--device", "cpu") == 0
-    return folder
+    return collected_folder(tmp_path_factory.mktemp("infer"), depth=6, rows=ROWS)
 
 
 @pytest.fixture

@@ -8,36 +8,25 @@ import pytest
 import torch
 
 from exitbench.cache import Cache
-from exitbench.cli.app import main
 from exitbench.errors import InputError
 from exitbench.models import MultiExitModel
 from exitbench.models.network.same_model import require_same_model
-from tests.support.tiny_models import tiny_model, write_reviews
+from tests.support.command_line import exit_code
+from tests.support.tiny_models import collected_folder
 
-torch.set_num_threads(1)
-
-
-def run(*words: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return int(ended.value.code or 0)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``model``, ``data/dev.tsv`` and ``cache``, made by the program itself."""
-    folder = tmp_path_factory.mktemp("infer")
-    tiny_model(folder / "model", depth=6)
-    write_reviews(folder / "data", {"dev": 60})
-    words = "collect", "--model", folder / "model", "--data-dir", folder / "data", "--out", folder / "cache"
-    assert run(*words, "--device", "cpu") == 0
-    return folder
+    return collected_folder(tmp_path_factory.mktemp("infer"), depth=6, rows=60)
 
 
 def refusal(folder: Path, capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """The one line that ``infer`` says to these words."""
     capsys.readouterr()
-    assert run("infer", "--model", folder / "model", "--device", "cpu", *words, folder / "data" / "dev.tsv") == 2
+    assert exit_code("infer", "--model", folder / "model", "--device", "cpu", *words, folder / "data" / "dev.tsv") == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1

@@ -2,8 +2,8 @@
 
 import io
 import json
+import math
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +20,20 @@ from exitbench.models import EarlyExitClassifier, MultiExitModel
 from exitbench.signals import load_registry
 from exitbench.signals.registry.exit_policy import read_policy
 from tests.support.command_line import exit_code
-from tests.support.tiny_models import tiny_model, write_reviews
+from tests.support.tiny_models import collected_folder, tiny_model
 
 ROWS, DEPTH = 120, 4
+TEMPERED = {"name": "right-tool", "parameters": {"temperature": "fitted"}}
+MODEL = {"name": "m", "layers": 4, "classes": [], "heads": "", "revision": "", "pooling": "", "pooler": ""}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``model``, ``data/dev.tsv``, ``cache`` and two policies: one certified, one with per-layer thresholds."""
-    folder = tmp_path_factory.mktemp("policy")
-    tiny_model(folder / "model", depth=DEPTH)
-    write_reviews(folder / "data", {"dev": ROWS})
-    words = "collect", "--model", folder / "model", "--data-dir", folder / "data", "--out", folder / "cache"
-    assert exit_code(*words, "--device", "cpu") == 0
+    folder = collected_folder(tmp_path_factory.mktemp("policy"), depth=DEPTH, rows=ROWS)
     ask = ["threshold", folder / "cache", "--signal", "right-tool[temperature=fitted]"]
     promised = ["--guarantee", "--risk", "harm", "--limit", "0.4"]
     assert exit_code(*ask, *promised, "--out", folder / "policy.json") == 0
@@ -112,14 +105,36 @@ def test_a_policy_for_another_network_is_refused(folder: Path, tmp_path: Path) -
         other.head(2).bias[0] += 1e-3
     with pytest.raises(InputError, match="expected a policy for this model, found one for other heads"):
         EarlyExitClassifier.from_policy(folder / "policy.json", other, device="cpu")
+    other = MultiExitModel.from_pretrained(folder / "model")
+    with torch.no_grad():
+        other.backbone.encoder.layer[-1].output.dense.weight[0, 0] += 1e-3
+    with pytest.raises(InputError, match=r"found [0-9a-f]{16}: the heads are equal, the encoder is not$"):
+        EarlyExitClassifier.from_policy(folder / "policy.json", other, device="cpu")
     tiny_model(tmp_path / "deeper", depth=DEPTH + 1)
     with pytest.raises(InputError, match=f"with layers {DEPTH + 1}, found {DEPTH}"):
         EarlyExitClassifier.from_policy(folder / "policy.json", tmp_path / "deeper", device="cpu")
+    for name, value, message in (
+        ("heads", "", "found one of a cache without heads to tell by"),
+        ("revision", "main", "found one of a cache that does not say by which weights it was collected"),
+        ("pooling", "first", "with pooling mean, found first"),
+    ):
+        record = json.loads((folder / "policy.json").read_text())
+        record["model"][name] = value
+        (tmp_path / "policy.json").write_text(json.dumps(record))
+        with pytest.raises(InputError, match=message):
+            EarlyExitClassifier.from_policy(tmp_path / "policy.json", folder / "model", device="cpu")
+
+
+@pytest.mark.parametrize("values", [[1.0], [0.0, 0.0, 0.0]])
+def test_learned_values_that_cannot_run_in_the_network_are_one_line(
+    folder: Path, tmp_path: Path, values: list[float]
+) -> None:
     record = json.loads((folder / "policy.json").read_text())
-    record["model"]["heads"] = ""
+    record["signal"]["learned"]["temperatures"] = values
     (tmp_path / "policy.json").write_text(json.dumps(record))
-    with pytest.raises(InputError, match="found one of a cache without heads to tell by"):
+    with pytest.raises(InputError, match=r"right-tool|expected a signal that runs in this network") as refused:
         EarlyExitClassifier.from_policy(tmp_path / "policy.json", folder / "model", device="cpu")
+    assert "\n" not in str(refused.value)
 
 
 def test_do_not_exit_is_a_policy_too(folder: Path, tmp_path: Path) -> None:
@@ -141,17 +156,26 @@ def test_thresholds_of_another_depth_are_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 2}, "expected a policy of schema 1, found 2"),
+        ({"schema": 1}, "expected a policy of schema 2, found 1, which does not say which encoder it is for"),
+        ({"schema": 3}, "expected a policy of schema 2, found 3"),
         ({"signal": 3}, "expected an object as signal, found 3"),
         ({"signal": {"name": "nobody"}}, "unknown signal 'nobody'"),
         ({"threshold": [1.0]}, "expected a number, a list of 3 or null as threshold"),
         ({"threshold": "x"}, "found 'x'"),
-        ({"model": {}}, "expected str as name of the model, found None"),
-        ({"threshold": 10**400}, "expected a number, a list of 3 or null as threshold"),
-        ({"signal": {"name": "cap", "parameters": {"alpha": 10**400}}}, "signal cap: alpha must be a number"),
-        ({"model": {"name": "m", "layers": 1, "classes": [], "heads": ""}}, "expected 2 to 10000 layers"),
-        ({"model": {"name": "m", "layers": 10001, "classes": [], "heads": ""}}, "expected 2 to 10000 layers"),
-        ({"calibration": {"exit_layers": [1], "scores": [10**400]}}, "expected exit layers 1..4 and a score for each"),
+        ({"model": {}}, "expected int as layers of the model, found None"),
+        ({"model": MODEL | {"layers": 1}}, "expected 2..10000 layers, found 1"),
+        ({"model": MODEL | {"layers": 10**400}}, "expected 2..10000 layers, found 1000"),
+        ({"model": MODEL | {"classes": [3]}}, "expected names of classes, found [3]"),
+        ({"threshold": 10**400}, "expected a number, a list of 3 or null as threshold, found 1000"),
+        ({"calibration": {"exit_layers": [1], "scores": [10**400]}}, "and a score for each as calibration"),
+        ({"signal": {"name": "cap", "parameters": {"alpha": 10**400}}}, "alpha must be a number, at least 0"),
+        ({"signal": TEMPERED | {"learned": {"temperatures": [10**400]}}}, "expected tuple[float, ...] as temperatures"),
+        (
+            {"signal": TEMPERED | {"learned": {"temperatures": [math.nan]}}},
+            "expected tuple[float, ...] as temperatures",
+        ),
+        ({"signal": TEMPERED | {"learned": {"__class__": 1}}}, "unknown '__class__'"),
+        ({"model": MODEL | {"revision": None}}, "expected str as revision of the model, found None"),
         ({"guarantee": 1}, "expected an object or null as guarantee, found 1"),
         ({"calibration": {"exit_layers": [9], "scores": [None]}}, "expected exit layers 1..4 and a score for each"),
         ({"calibration": {"exit_layers": [1], "scores": []}}, "expected exit layers 1..4 and a score for each"),

@@ -11,11 +11,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.score_cache import fitted
+from exitbench.benchmarks.scoring.score_cache import fitted, score
 from exitbench.cache import Cache, Task
 from exitbench.models import Examples, MultiExitConfig, MultiExitModel, Tokens, tokenize
 from exitbench.models.collecting import collect
 from exitbench.signals import ExitSignal, Integers, LearnedSignal, load_registry
+from exitbench.signals.registry.exit_policy import (
+    CalibrationExits,
+    ExitPolicy,
+    PolicyModel,
+    heads_digest,
+    write_policy,
+)
 from tests.support.tiny_models import WORDS, save_backbone
 
 REGISTRY = load_registry()
@@ -73,6 +80,24 @@ def collected(
     task = Task("reviews", model.config.classes)
     collect(model, tokens, task, "dev", folder / "cache", features=features, batch_size=16, device="cpu")
     return Collected(model, tokens, Cache(folder / "cache"))
+
+
+def write_live_policy(path: Path, source: Collected, text: str) -> tuple[ExitPolicy, list[int]]:
+    """A policy for the model of ``source``, at a threshold where exits differ, and the exits of its rows by a loop."""
+    signal, cache = ready(text, source.cache), source.cache
+    scores = score(cache, signal)
+    threshold = gaps(scores, signal, cache.layers)[-1]
+    exits = literal_exits(scores, signal, threshold)
+    kept = [None if layer == cache.layers else float(scores[layer - 1, row]) for row, layer in enumerate(exits)]
+    network, model = cache.manifest.model, source.model
+    heads = heads_digest(*cache.head_tensors())
+    made_for = PolicyModel(
+        network.name, cache.layers, model.config.classes, heads, str(network.revision), "mean", "per-layer"
+    )
+    calibration = CalibrationExits(tuple(exits), tuple(kept))
+    policy = ExitPolicy(signal, threshold, made_for, calibration, None, {})
+    write_policy(path, policy)
+    return policy, exits
 
 
 def gaps(scores: NDArray[np.float64], signal: ExitSignal, depth: int) -> list[float]:

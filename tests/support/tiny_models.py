@@ -152,6 +152,17 @@ def tiny_model(folder: Path, family: str = "bert", **changes: Any) -> Path:
     return folder
 
 
+def collected_folder(folder: Path, *, depth: int, rows: int) -> Path:
+    """``model``, ``data/dev.tsv`` and ``cache`` in a folder, the cache made by the program itself."""
+    from tests.support.command_line import exit_code
+
+    tiny_model(folder / "model", depth=depth)
+    write_reviews(folder / "data", {"dev": rows})
+    words = "collect", "--model", folder / "model", "--data-dir", folder / "data", "--out", folder / "cache"
+    assert exit_code(*words, "--device", "cpu") == 0
+    return folder
+
+
 def two_processes(*words: str | Path) -> subprocess.CompletedProcess[str]:
     """Run ``python WORDS`` as two CPU processes that know of each other (accelerate's launcher needs MPI for that)."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]

@@ -17,7 +17,7 @@ from exitbench.cli.standard_streams import output_lost
 from exitbench.printable import printable
 
 if TYPE_CHECKING:
-    from exitbench.models.inference import Answer
+    from exitbench.models.answers import Answer
 
 
 def answer_lines(answers: Iterable[Answer], output_format: str) -> Iterator[str]:

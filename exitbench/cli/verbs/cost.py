@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from exitbench.cli.request_times import BATCH_SIZES, REQUESTS, echo_requests, policy_requests, timed_policy
 from exitbench.cli.terminal import echo, terminal_console
 
 if TYPE_CHECKING:
+    import torch
+
     from exitbench.benchmarks.measures.cost_file import Cost, Timing
     from exitbench.benchmarks.measures.network_cost import Shape
     from exitbench.models.network.multi_exit import MultiExitModel
@@ -38,7 +41,18 @@ def command(
         list[str] | None, typer.Option("--signals", help="Signals to time; by default the eight.", show_default=False)
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of the interleaved run.")] = 21,
-    batch_size: Annotated[int, typer.Option(min=1, help="Samples of a timed batch.")] = 1,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Samples of a timed batch. [1; 1, 8 and 32 with --policy]", show_default=False),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="Measure how long requests wait with the exits of a policy, from `exitbench threshold --out`.",
+            show_default=False,
+        ),
+    ] = None,
+    requests: Annotated[int, typer.Option(min=1, help="With --policy: requests at each batch size.")] = REQUESTS,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16.")] = "auto",
     signals_dir: Annotated[
@@ -61,6 +75,8 @@ def command(
 
     `exitbench cost --model models/bert-sst2 --time --out runs/paper`
 
+    `exitbench cost --model models/bert-sst2 --policy policy.json`
+
     `exitbench cost --layers 24 --width 1024 --intermediate 4096 --classes 3`
     """
     from exitbench.benchmarks.measures.cost_file import Cost, write_cost
@@ -68,9 +84,16 @@ def command(
     from exitbench.cli.signals_option import load
 
     if model is not None:
-        _refuse_sizes(context)
-    registry = load(signals_dir) if timed or signals_dir else None
+        _refuse_sizes(context, ("layers", "width", "intermediate", "classes"), "--model")
+    registry = load(signals_dir) if timed or signals_dir or policy is not None else None
     network = _loaded(model)
+    stored = None
+    if policy is not None:
+        assert registry is not None
+        stored = timed_policy(policy, registry, network)
+        if network is None:
+            _refuse_sizes(context, ("layers", "classes"), "--policy")
+            layers, classes = stored.model.layers, [len(stored.model.classes)]
     if network is None:
         shape = Shape(layers, width, intermediate, length)
         class_counts = tuple(classes or (2, 3))
@@ -84,25 +107,47 @@ def command(
     timing = None
     if timed:
         assert registry is not None
-        setting = {"length": length, "rounds": rounds, "batch_size": batch_size, "precision": precision}
+        setting = {"length": length, "rounds": rounds, "batch_size": batch_size or 1, "precision": precision}
         network = network or _random_network(shape, class_counts[0])
         timing = _timing(network, signals or list(EIGHT), registry, device, setting)
-    name = str(model) if model is not None else "random weights" if timed else "shape only"
-    cost = Cost(name, shape, tuple(operations(shape, class_counts)), tuple(parameter_rows), timing)
+    waiting = None
+    if policy is not None and stored is not None:
+        network = network or _random_network(shape, class_counts[0])
+        network.to(_device(device))
+        sizes = BATCH_SIZES if batch_size is None else (batch_size,)
+        _refuse_length(network, length)
+        waiting = policy_requests(network, policy, stored, length, sizes, requests, precision)
+    name = str(model) if model is not None else "random weights" if network is not None else "shape only"
+    cost = Cost(name, shape, tuple(operations(shape, class_counts)), tuple(parameter_rows), timing, waiting)
     _print_cost(cost)
     if out is not None:
         for path in write_cost(out, cost):
             echo(f"wrote {path}", err=True)
 
 
-def _refuse_sizes(context: typer.Context) -> None:
-    """An InputError for a size on the command line beside a model, which has its own."""
+def _refuse_sizes(context: typer.Context, names: Sequence[str], owner: str) -> None:
+    """An InputError for a size on the command line beside a model or a policy, which has its own."""
     from exitbench.errors import InputError
 
-    for name in ("layers", "width", "intermediate", "classes"):
+    for name in names:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"expected either --model, whose sizes count, or --{name}, found both")
+            raise InputError(f"expected either {owner}, whose sizes count, or --{name}, found both")
+
+
+def _device(name: str) -> torch.device:
+    from exitbench.models.devices import processes
+
+    device: torch.device = processes(name).device
+    return device
+
+
+def _refuse_length(network: MultiExitModel, length: int) -> None:
+    from exitbench.errors import InputError
+
+    limit = int(network.backbone.config.max_position_embeddings)
+    if length > limit:
+        raise InputError(f"expected --length of at most {limit} for this model, found {length}")
 
 
 def _loaded(folder: Path | None) -> MultiExitModel | None:
@@ -139,14 +184,11 @@ def _timing(
 
     from exitbench.benchmarks.measures.cost_file import TimedSignal, Timing
     from exitbench.benchmarks.measures.network_cost import published_overheads
-    from exitbench.errors import InputError
     from exitbench.models.devices import library_versions, processes
     from exitbench.models.timing import LEVEL, PLAIN, random_batch, time_signals
     from exitbench.progress import ProgressBar
 
-    limit = int(network.backbone.config.max_position_embeddings)
-    if setting["length"] > limit:
-        raise InputError(f"expected --length of at most {limit} for this model, found {setting['length']}")
+    _refuse_length(network, setting["length"])
     signals = [signal for text in texts for signal in registry.expand(text)]
     network.to(processes(device).device)
     batch = random_batch(network, setting["batch_size"], setting["length"])
@@ -200,6 +242,8 @@ def _print_cost(cost: Cost) -> None:
             f"{setting['length']} tokens, {setting['device']}; medians of {setting['rounds']} rounds "
             f"with {setting['level']:.0%} intervals"
         )
+    if cost.requests is not None:
+        echo_requests(cost.requests)
 
 
 def _with_texts(table: Table, text_of: Callable[[Cell], str]) -> Table:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,13 +14,15 @@ import typer
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.formats.answer_lines import write_answers
+from exitbench.cli.request_times import BATCH_SIZES, REQUESTS, echo_requests, timed_requests
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
 
 if TYPE_CHECKING:
     from exitbench.cache import Target
+    from exitbench.models.answers import Answer
     from exitbench.models.data.unlabelled import TextSource
-    from exitbench.models.inference import Answer, EarlyExitClassifier
+    from exitbench.models.inference import EarlyExitClassifier
     from exitbench.models.network.multi_exit import MultiExitModel
     from exitbench.progress import ProgressBar
     from exitbench.signals.contract.signal import ExitSignal
@@ -58,7 +61,18 @@ def command(
         Path | None, typer.Option(help="A cache of this model, to read or learn from.", show_default=False)
     ] = None,
     target: TargetOption = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Samples that go through the network together.")] = 32,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Samples that go through the network together. [32; 1, 8 and 32 with --time]",
+            show_default=False,
+        ),
+    ] = None,
+    timed: Annotated[
+        bool, typer.Option("--time", help="Measure how long requests wait instead of answering; --out takes JSON.")
+    ] = False,
+    requests: Annotated[int, typer.Option(min=1, help="With --time: requests at each batch size.")] = REQUESTS,
     text: Annotated[
         str | None, typer.Option(help="Column of the text; by default the one of the model's task.", show_default=False)
     ] = None,
@@ -91,6 +105,8 @@ def command(
 
     `exitbench infer --model models/bert-sst2 --signal cap --calibrate caches/dev --speed-up 2 --out answers.csv x.tsv`
 
+    `exitbench infer --model models/bert-sst2 --policy policy.json --time reviews.txt`
+
     `tail -f log.txt | exitbench infer --model models/bert-sst2 --signal deebert --threshold 0.3 --batch-size 1 -`
     """
     fit_cache(off=no_fit_cache)
@@ -101,6 +117,8 @@ def command(
         raise InputError(f"expected --format csv or jsonl, found {output_format!r}")
     _refuse_thresholds(threshold, speed_up, calibrate)
     _refuse_paths(file, model, out, force=force)
+    if timed and str(file) == "-":
+        raise InputError("--time asks the same texts again and again: expected a file, found standard input")
     grid: list[ExitSignal] = []
     if policy is not None:
         if any(option is not None for option in (signal, signal_file, threshold, speed_up, calibrate)):
@@ -130,10 +148,31 @@ def command(
         assert threshold is not None
         network.to(processes(device).device)
         classifier = EarlyExitClassifier(network, chosen, threshold, precision=precision)
-    inference = InferenceRun(classifier, source, batch_size)
+    if timed:
+        _time_requests(classifier, source, BATCH_SIZES if batch_size is None else (batch_size,), requests, out)
+        return
+    inference = InferenceRun(classifier, source, 32 if batch_size is None else batch_size)
     with stopping("stopped" if out is None else f"stopped; {out} was not written"):
         write_answers(inference.answers(), output_format, out)
     echo(inference.outcome_line(), err=True)
+
+
+def _time_requests(
+    classifier: EarlyExitClassifier, source: TextSource, batch_sizes: Sequence[int], requests: int, out: Path | None
+) -> None:
+    """How long requests wait with exits as these texts make them, beside the full network; a table, and JSON."""
+    from exitbench.atomic_files import write_text
+
+    texts = list(source.rows())
+    seconds = [second for _, second in texts if second is not None]
+    tokens = classifier.tokens([first for first, _ in texts], seconds or None)
+    setting = {"exits": f"with exits as {Path(source.name).name} makes them", "signal": classifier.signal.text}
+    with stopping("stopped"):
+        timing = timed_requests(classifier, tokens, batch_sizes=batch_sizes, requests=requests, setting=setting)
+    echo_requests(timing)
+    if out is not None:
+        write_text(out, json.dumps(asdict(timing), indent=1) + "\n")
+        echo(f"wrote {out}", err=True)
 
 
 def _refuse_thresholds(threshold: float | None, speed_up: float | None, calibrate: Path | None) -> None:

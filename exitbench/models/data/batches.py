@@ -75,6 +75,11 @@ class Tokens:
         """Tokens per sample, [samples]."""
         return np.array([len(row) for row in self.ids], dtype=np.int64)
 
+    def only(self, row: int) -> Tokens:
+        """One sample alone, without its label."""
+        types = None if self.types is None else self.types[row : row + 1]
+        return Tokens(self.ids[row : row + 1], types, None, self.pad_id, 0)
+
     def batch(self, rows: Sequence[int]) -> TokenBatch:
         """The samples at ``rows``, padded to the longest of them."""
         longest = max(len(self.ids[row]) for row in rows)

@@ -69,7 +69,11 @@ class Family:
         All three inputs are [samples, tokens] integers; ``attention_mask`` is 1 for a token.
         """
         hidden = self.embeddings(input_ids, attention_mask, token_type_ids)
-        return hidden, Context(attention_mask, self.mask(hidden, attention_mask), self.shared(hidden))
+        return hidden, self.context(hidden, attention_mask)
+
+    def context(self, hidden: Tensor, attention_mask: Tensor) -> Context:
+        """The context of samples whose hidden states [samples, tokens, width] come from any layer."""
+        return Context(attention_mask, self.mask(hidden, attention_mask), self.shared(hidden))
 
     def layer(self, index: int, hidden: Tensor, context: Context) -> Tensor:
         """Hidden states after layer ``index`` (from 1), [samples, tokens, width]."""

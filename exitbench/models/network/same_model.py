@@ -61,11 +61,13 @@ def require_same_model(model: MultiExitModel, cache: Cache) -> None:
 
 
 def require_policy_model(model: MultiExitModel, policy: ExitPolicy, path: Path) -> None:
-    """An InputError that says what differs unless a policy was made for this network, by its layers, classes, heads."""
+    """An InputError that says what differs unless a policy was made for this network, every weight of it."""
     made_for = policy.model
     for name, expected, stored_value in (
         ("layers", model.depth, made_for.layers),
         ("classes", tuple(model.config.classes), made_for.classes),
+        ("pooling", model.config.pooling, made_for.pooling),
+        ("pooler", model.config.pooler, made_for.pooler),
     ):
         if expected != stored_value:
             raise InputError(f"{path}: expected a policy for this model, with {name} {expected}, found {stored_value}")
@@ -74,3 +76,14 @@ def require_policy_model(model: MultiExitModel, policy: ExitPolicy, path: Path) 
     weights, bias = model.head_arrays()
     if heads_digest(list(weights), bias) != made_for.heads:
         raise InputError(f"{path}: expected a policy for this model, found one for other heads ({made_for.name})")
+    if not FINGERPRINT.fullmatch(made_for.revision):
+        raise InputError(
+            f"{path}: expected a policy for this model, found one of a cache that does not say by which weights it was "
+            "collected; collect it again"
+        )
+    fingerprint = model.fingerprint()
+    if fingerprint != made_for.revision:
+        raise InputError(
+            f"{path}: expected a policy for this model, with the weights {fingerprint}, found {made_for.revision}: "
+            "the heads are equal, the encoder is not"
+        )

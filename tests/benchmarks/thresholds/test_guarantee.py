@@ -138,6 +138,14 @@ def test_an_error_that_the_network_itself_has_is_said_to_be_its_own(cache):
     assert "More rows like these would not help." in record.guarantee.sentence
 
 
+def test_a_network_that_keeps_an_error_on_too_few_rows_is_not_said_to_break_it(cache):
+    error = 1 - guaranteed_threshold(cache, grids("deebert"), promise("error", 0.9)).final_score / 100
+    record = guaranteed_threshold(cache, grids("deebert"), promise("error", error + 0.002))
+    assert record.threshold is None
+    assert "that the full network keeps this cannot be shown either" in record.guarantee.sentence
+    assert f"About {record.rows_needed} rows in all" in record.guarantee.sentence
+
+
 def test_an_unlabelled_cache_certifies_consistency_and_refuses_what_needs_labels(tmp_path):
     cache = Cache(synthetic_cache(tmp_path / "u", rows=ROWS, layers=6, width=8, compact=True, labelled=False))
     record = guaranteed_threshold(cache, grids("deebert"), promise("consistency", 0.1))
