@@ -17,9 +17,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,18 +74,21 @@ def remembered(
     depend on more than its source.
     """
     folder = fit_cache_folder()
-    if folder is None or "<locals>" in type(signal).__qualname__:
-        return fit()
-    key = fit_key(signal, cache, rows, labels)
-    if key is None:
+    key = None if folder is None else kept_key(signal, cache, rows, labels)
+    if folder is None or key is None:
         return fit()
     path = folder / f"{key}{SUFFIX}"
     stored = stored_fit(path, key, signal)
     if stored is not None:
         return stored
     ready = fit()
-    write_entry(path, key, ready)
+    write_entry(path, key, ready.to_json())
     return ready
+
+
+def kept_key(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp], labels: NDArray[np.int64]) -> str | None:
+    """The key of a fit; ``None`` where it cannot be kept."""
+    return None if "<locals>" in type(signal).__qualname__ else fit_key(signal, cache, rows, labels)
 
 
 def fit_key(signal: ExitSignal, cache: Cache, rows: NDArray[np.intp], labels: NDArray[np.int64]) -> str | None:
@@ -156,10 +160,10 @@ def stored_fit(path: Path, key: str, signal: ExitSignal) -> ExitSignal | None:
     return ready
 
 
-def write_entry(path: Path, key: str, ready: ExitSignal) -> None:
+def write_entry(path: Path, key: str, value: Mapping[str, Any]) -> None:
     """Keep a fitted signal, and take away what was not used for longest where the folder grows too large."""
     try:
-        content = encode_entry(key, ready.to_json())
+        content = encode_entry(key, value)
         make_directory(path.parent)
         write_whole(path, [content])
         remove_oldest(path.parent, LARGEST)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.scoring.kept_scores import kept_scores
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each
 from exitbench.benchmarks.scoring.score_store import Role, Scores
 from exitbench.cache import Cache, Target
@@ -46,12 +47,19 @@ class FittedScores:
     def unseen(self, signal: ExitSignal, role: Role, seen: NDArray[np.bool_]) -> tuple[Scores, FitSize]:
         """The scores of all samples but those ``seen``, by a fit on these, and its size.
 
-        Asked again for the same signal, it answers from memory.
+        Asked again for the same signal, it answers from memory; in another run from the fit cache's folder.
         """
         if signal != self._learner:
             self._learner, self._remembered = signal, {}
         key = (role, np.packbits(seen).tobytes())
         if key not in self._remembered:
-            ready, size = self.fit(signal, role, seen)
-            self._remembered[key] = self.scores(ready, role, ~seen), size
+            cache, rows = self.caches[role], self.order[role]
+            labels = cache.truth(self.target)[rows[seen]]
+
+            def fit_and_score() -> tuple[Scores, int]:
+                ready, (parameters, _) = self.fit(signal, role, seen)
+                return self.scores(ready, role, ~seen), parameters
+
+            scores, parameters = kept_scores(signal, cache, rows[seen], labels, rows[~seen], fit_and_score)
+            self._remembered[key] = scores, (parameters, int(seen.sum()))
         return self._remembered[key]

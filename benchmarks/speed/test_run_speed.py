@@ -63,8 +63,8 @@ ALL = SpeedRow(
     "lower",
     goal=2.0,
     limit="""
-What grows is not the number of signals but that of their pairs, which every column of every task tests, and the scores
-of signals that read features, which a fit cache does not keep.
+What grows is not the number of signals but that of their pairs, which every column of every task tests. Fits and what
+they say of the rows that they have not seen come from the fit cache.
 """,
 )
 TOPIC = Topic(

@@ -14,8 +14,11 @@ from exitbench import atomic_files
 from exitbench.atomic_files import whole_file
 from exitbench.benchmarks.scoring import fit_cache
 from exitbench.benchmarks.scoring.fit_entry import encode_entry, read_entry
-from exitbench.benchmarks.scoring.score_cache import fitted
+from exitbench.benchmarks.scoring.fitted_scores import FittedScores
+from exitbench.benchmarks.scoring.score_cache import fitted, score
 from exitbench.cache import Cache, synthetic_cache
+from exitbench.signals import ExitSignal
+from exitbench.signals.contract.feature_statistics import pack
 from exitbench.signals.edr import EDR
 from tests.support.command_line import exit_code
 
@@ -198,3 +201,62 @@ def test_the_option_keeps_nothing_and_believes_nothing(
     first, second = (dict(np.load(path)) for path in scores)
     for name, values in first.items():
         np.testing.assert_array_equal(values, second[name])
+
+
+@pytest.fixture
+def parts(cache: Cache) -> tuple[FittedScores, np.ndarray]:
+    """The cache as a run asks for its fits, and the rows of one fit."""
+    order = np.random.default_rng(0).permutation(cache.rows)  # a cache whose rows are not in the order of their ids
+    return FittedScores({"test": cache}, {"test": order}, "labels"), np.arange(cache.rows) % 4 != 0
+
+
+def asked_anew(parts: tuple[FittedScores, np.ndarray], signal: ExitSignal) -> tuple[np.ndarray, tuple[int, int]]:
+    """What a run that remembers nothing itself is told of the rows that the fit has not seen."""
+    fits, seen = parts
+    return FittedScores(fits.caches, fits.order, fits.target).unseen(signal, "test", seen)
+
+
+@pytest.mark.parametrize("damage", ["no fit", "cut", "other shape"])
+def test_scores_come_back_without_the_fit_and_damaged_ones_are_made_again(
+    damage: str, cache: Cache, folder: Path, fits: list[int], parts: tuple[FittedScores, np.ndarray]
+) -> None:
+    order, seen = parts[0].order["test"], parts[1]
+    scores, size = asked_anew(parts, EDR())
+    by_hand = score(cache, fitted(EDR(), cache, order[seen]))[:, order[~seen]]
+    np.testing.assert_allclose(scores, by_hand, rtol=1e-12)
+    assert size == (4 * 3 * 8, 150)  # prototypes of 3 classes and width 8 at 4 layers
+    small, large = sorted(folder.iterdir(), key=lambda path: b"prototypes" in path.read_bytes()[:1000])
+    assert len(fits) == 1
+    fits.clear()
+    if damage == "no fit":
+        large.unlink()
+    else:
+        stored = read_entry(small, small.stem, 10**6)
+        stored["scores"] = pack(np.zeros((4, 3)))
+        content = small.read_bytes()[:-8] if damage == "cut" else encode_entry(small.stem, stored)
+        small.write_bytes(content)
+    again, size_again = asked_anew(parts, EDR())
+    np.testing.assert_array_equal(again, scores)
+    assert size_again == size
+    assert fits == []  # scores that are there need no fit, and a fit that is there is not made again
+
+
+def test_scores_of_other_rows_or_another_signal_are_other_entries(
+    folder: Path, parts: tuple[FittedScores, np.ndarray]
+) -> None:
+    fits, seen = parts
+    first, _ = asked_anew(parts, EDR())
+    other, _ = asked_anew((fits, ~seen), EDR())
+    heavier, _ = asked_anew(parts, EDR(weight=10.0))
+    assert first.shape == (4, 50) and other.shape == (4, 150)
+    assert not np.array_equal(first, heavier)
+    assert len(list(folder.iterdir())) == 6
+
+
+def test_turned_off_no_scores_are_kept(
+    folder: Path, fits: list[int], parts: tuple[FittedScores, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(fit_cache.VARIABLE, fit_cache.OFF)
+    first, second = asked_anew(parts, EDR()), asked_anew(parts, EDR())
+    np.testing.assert_array_equal(first[0], second[0])
+    assert fits == [150, 150] and not folder.exists()
