@@ -112,8 +112,6 @@ def across_rows(
         metrics = {cache.cache: cache.metric for cache in several}
         own = [row for row in rows if (row.model, row.split) == (model, split)]
         for protocol in dict.fromkeys(row.protocol for row in own):
-            if not any(protocol in cache.protocols for cache in several):  # promises are averaged nowhere
-                continue
             columns = mean_columns(own, protocol, names, metrics, entries)
             flattered = {
                 (row.signal, row.parameters)
