@@ -69,8 +69,7 @@ def write_views(run: FinishedRun, workers: Workers | None = None) -> None:
         with figures_drawn(run, figures, workers) as drawn:
             tables = [formatted(table) for table in tables_of(run)]
             text = findings(run)
-            page = Page([RunContent(run, tables, figures)])
-            page.prepare()
+            page = Page([RunContent(run, tables)])
         texts = {f"{table.table.name}.{ending}": text for table in tables for ending, text in table.texts.items()}
         names = [PAGE, *(f"{TABLES}/{name}" for name in texts), *(f"{FIGURES}/{file.name}" for file in drawn.files)]
         folder.begin(VIEWS, names if text is None else [*names, FINDINGS])

@@ -45,6 +45,9 @@ class _Cache(_Part):
     costs: list[float] | None = None
     protocols: list[str] | None = None
     left_out: list[list[str]] = []
+    network: str = ""
+    network_seed: int | None = None
+    network_note: str = ""
 
 
 class _Entry(_Part):
@@ -53,6 +56,12 @@ class _Entry(_Part):
     title: str
     text: str
     reference: dict[str, Any]
+
+
+class _Conformance(_Part):
+    passed: int
+    exceptions: list[str]
+    failures: list[str]
 
 
 class _Failure(_Part):
@@ -69,6 +78,7 @@ class _Record(_Part):
     arguments: list[str] = []
     failures: list[_Failure] = []
     notes: list[str] = []
+    conformance: dict[str, _Conformance] = {}
     versions: dict[str, Any] = {}
     machine: dict[str, Any] = {}
     git: dict[str, Any] | None = None

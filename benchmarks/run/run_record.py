@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
+from exitbench.benchmarks.run.across_caches.shared_rows import network_of
 from exitbench.benchmarks.scoring.configuration import configuration_of
 from exitbench.benchmarks.suites.questions import NO_PER_LAYER
 from exitbench.benchmarks.suites.suite import Suite
@@ -53,6 +54,9 @@ def run_record(
             "costs": None if manifest.costs is None else [cost / manifest.costs[-1] for cost in manifest.costs],
             "table_layers": list(suite.layers_of(manifest.model.layers)),
             "protocols": list(suite.questions_of(path).protocols),
+            "network": network_of(manifest),
+            "network_seed": manifest.provenance.seed,
+            "network_note": manifest.provenance.note,
         }
         for path, (name, manifest), sha in zip(suite.caches, manifests.items(), hashes, strict=True)
     }

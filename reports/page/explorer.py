@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, operating_point
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
+from exitbench.reports.page.table_data import shown_text
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.protocol_order import cautious_first
 from exitbench.reports.run_data.provenance import task_with_model
@@ -63,13 +64,15 @@ def lines_of(run: FinishedRun) -> list[tuple[str, str]]:
 
 
 def signal_looks(run: FinishedRun) -> list[dict[str, str]]:
-    """Label, colour and marker of every line, as in the figures."""
+    """Label, colour and marker of every line, as in the figures, and what a suite calls it (nothing for a bound)."""
     looks = {(look.entry.signal, look.entry.parameters): look for look in looks_of(run)}
     lines = []
     for signal, parameters in lines_of(run):
         look = looks.get((signal, parameters))
         tint, sign = (colour(signal), marker(signal)) if look is None else (look.colour, look.marker)
-        lines.append({"label": run.label(signal, parameters), "colour": tint, "marker": sign})
+        text = "" if look is None else look.entry.text
+        label = shown_text(run.label(signal, parameters))
+        lines.append({"label": label, "colour": tint, "marker": sign, "text": text})
     return lines
 
 
@@ -148,10 +151,11 @@ def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
                 points = points_of(curve, named.get(curve_key, []))
                 if points is not None:
                     dash = {"dash": strokes[curve_key[2:]]} if curve_key[2:] in strokes else {}
-                    stored = None if points.exits is not None else stored_points(curve_key, exits, rates)
+                    stored = stored_points(curve_key, exits, rates)
                     lines.append(({"signal": number, **dash, **({"stored": stored} if stored else {})}, points))
             metadata = {
-                "label": task_with_model(run, cache),
+                "label": shown_text(task_with_model(run, cache)),
+                "cache": cache.name,
                 "protocol": protocol,
                 "layers": cache.layers,
                 "rows": cache.rows,
@@ -250,7 +254,7 @@ def threshold_text(value: float) -> float | str | None:
     return float(f"{value:.7g}")
 
 
-Stored = dict[tuple[str, str, str, str], dict[OperatingPoint, dict[str, float]]]
+Stored = dict[tuple[str, str, str, str], dict[OperatingPoint, dict[str, Any]]]
 
 
 def stored_rates(run: FinishedRun) -> Stored:
@@ -267,14 +271,19 @@ def stored_rates(run: FinishedRun) -> Stored:
             column = "speed_up" if row.measure == "speed_up" else "score"
         else:
             continue
-        rates.setdefault(curve_key, {}).setdefault(row.operating_point, {})[column] = round(row.value, 4)
+        at_point = rates.setdefault(curve_key, {}).setdefault(row.operating_point, {})
+        at_point[column] = round(row.value, 4)
+        if column == "score":
+            ends = {name: end for name, end in (("low", row.low), ("high", row.high)) if end is not None}
+            at_point |= {name: round(end, 3) for name, end in ends.items() if not math.isnan(end)}
+            at_point["status"] = row.status
     return rates
 
 
 def stored_points(
     curve_key: tuple[str, str, str, str], exits: pd.DataFrame | None, rates: Stored
 ) -> list[dict[str, Any]]:
-    """Exit counts and rates at the stored matched operating points, for curves that have none of their own."""
+    """Exit counts, rates, and score with its interval at the stored matched operating points."""
     if exits is None:
         return []
     counts_of_signal = exits[(exits["signal"] == curve_key[2]) & (exits["parameters"] == curve_key[3])]
@@ -291,7 +300,7 @@ def stored_points(
                 "exits": [int(count) for count in counts],
                 "rates": [rates_at_point.get(name) for name in RATES],
                 "speed_up": rates_at_point.get("speed_up"),
-                "score": rates_at_point.get("score"),
+                **{name: rates_at_point.get(name) for name in ("score", "low", "high", "status")},
             }
         )
     return points

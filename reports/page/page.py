@@ -1,17 +1,14 @@
 """One run, or several side by side, as a single HTML file that needs nothing but itself.
 
 The page is a view: every number in it was read from a result file and says from which row
-(``data-key="run/file/row/column"``). Without scripts it is complete but for the explorer.
+(``data-key="run/file/row/column"``). The first screen is complete without scripts; what opens below it is built by
+them from data that lies in the page.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import shlex
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +16,21 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from exitbench.atomic_files import make_directory, write_text
-from exitbench.printable import printable
+from exitbench.reports.page.chart_data import chart_data
 from exitbench.reports.page.explorer import explorer_data
-from exitbench.reports.page.run_view import RunContent, RunView, cell_hint, cell_parts, content_of, topics_of
+from exitbench.reports.page.packed import packed
+from exitbench.reports.page.run_view import RunContent, RunView, cell_parts, content_of, topics_of
+from exitbench.reports.page.table_data import cell_hint, shown_text
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.run_data.glossary import DECISIONS, GLOSSARY
-from exitbench.reports.run_data.names import slug
+from exitbench.reports.run_data.glossary import DECISIONS, GLOSSARY, PROTOCOLS
 from exitbench.reports.run_data.numbers import Number
+from exitbench.reports.tables.table import TableRow
 
 EXPLORER_CHARACTERS = 1_200_000
 """How much JSON the explorers of a page may hold; packed, about a third of it counts towards the page."""
+
+LONGEST_WORD = 26
+"""A word that is longer is broken where it must; others never are."""
 
 
 def to_repeat(arguments: Iterable[str]) -> str:
@@ -46,17 +48,22 @@ def to_repeat(arguments: Iterable[str]) -> str:
     return shlex.join(kept)
 
 
-def packed(data: Any) -> str:
-    """Data as compressed JSON in base64: a fifth of the size, and no sign in it can end a script element."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
+def has_long_word(text: str) -> bool:
+    """Whether a text must be broken inside a word, or it would not fit a column."""
+    return any(len(word) > LONGEST_WORD for word in text.split())
+
+
+def by_kind(rows: Sequence[TableRow]) -> list[tuple[str, list[TableRow]]]:
+    """Rows of one kind after another, so that bounds never stand among signals."""
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    return [(kind, [row for row in rows if row.kind == kind]) for kind in kinds]
 
 
 def visible(value: Any) -> Any:
     """What the page shows of a value: a name's control and bidirectional signs as escapes, our own markup as it is."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return "\n".join(map(printable, value.split("\n")))
+    return shown_text(value)
 
 
 def write_page(run_dirs: Sequence[Path], out: Path) -> None:
@@ -73,7 +80,7 @@ def run_names(run_dirs: Sequence[Path]) -> list[str]:
 
 
 class Page:
-    """The page of one run, or of several side by side; figures are the last thing it looks for."""
+    """The page of one run, or of several side by side."""
 
     def __init__(self, contents: Sequence[RunContent]) -> None:
         names = run_names([content.run.path for content in contents])
@@ -81,17 +88,18 @@ class Page:
             RunView(number, content, name) for number, (content, name) in enumerate(zip(contents, names, strict=True))
         ]
 
-    def prepare(self) -> None:
-        """Make everything that needs no figure, so that figures can be drawn meanwhile."""
-        self._data  # noqa: B018 - kept once it was asked for
-
-    @cached_property
-    def _data(self) -> dict[str, str]:
-        """What scripts read, packed: the explorers' curves and the other formats of all tables."""
-        tables = [table for view in self.views for table in (*view.tables, *view.task_tables)]
+    @property
+    def data(self) -> dict[str, str]:
+        """What scripts read, packed: the explorers' curves, all tables with their other formats, and charts."""
         budget = EXPLORER_CHARACTERS // len(self.views)
-        explorers = [{"run": view.name, **explorer_data(view.run, budget)} for view in self.views]
-        return {"explorer": packed(explorers), "downloads": packed({table.id: dict(table.texts) for table in tables})}
+        glossary = {key: f"{term.title}: {term.definition}" for key, term in GLOSSARY.items()}
+        parts: dict[str, Any] = {
+            "explorer": [{"run": shown_text(view.name), **explorer_data(view.run, budget)} for view in self.views],
+            "tables": {"glossary": glossary, "runs": [view.data() for view in self.views]},
+            "downloads": [view.texts for view in self.views],
+            "charts": [chart_data(view.run) for view in self.views],
+        }
+        return {name: packed(part) for name, part in parts.items()}
 
     def text(self) -> str:
         """The page as text; equal results give equal text."""
@@ -119,14 +127,15 @@ class Page:
             "topics": topics_of(self.views),
             "glossary": GLOSSARY,
             "decisions": DECISIONS,
-            **self._data,
+            "protocols": PROTOCOLS,
+            "data": self.data,
             "source": source,
             "origin": origin,
             "parts": cell_parts,
             "hint_of": cell_hint,
-            "slug": slug,
         }
-        environment.filters["to_repeat"] = to_repeat
+        environment.tests["long"] = has_long_word
+        environment.filters |= {"to_repeat": to_repeat, "groupby_kind": by_kind}
         return environment.get_template("page.html.j2").render(context)
 
     def write(self, out: Path) -> None:

@@ -1,100 +1,45 @@
-"""What the page shows of one run: its tables and figures with their ids, by task and by question."""
+"""What the page shows of one run: the first screen, the alerts, and the tables that open on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from markupsafe import Markup
-
-from exitbench.reports.figures.catalogue import ReportFigure, figures_of
 from exitbench.reports.formats.all_formats import FormattedTable, formatted
-from exitbench.reports.page.data_url import data_url
+from exitbench.reports.page.explorer import signal_looks
+from exitbench.reports.page.forest import Forest, forest_of
+from exitbench.reports.page.table_data import shown_text, table_data
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.run_data.names import slug
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.run_data.provenance import SourceRows, task_with_model
 from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.per_task import task_table
 from exitbench.reports.tables.table import TOPICS, Cell, Table
-from exitbench.reports.verdict.alert import Alert
+from exitbench.reports.tables.table_parts import BEST_NOTE, MARK_NOTES
+from exitbench.reports.verdict.alert import Alert, plural
 from exitbench.reports.verdict.alerts import alerts_of
+from exitbench.reports.verdict.lead_table import lead_table
+from exitbench.reports.verdict.main_column import MainColumn, main_column
+from exitbench.reports.verdict.setting import network_line, protocol_line
 from exitbench.reports.verdict.standings import Standings
 from exitbench.reports.verdict.verdict import RunVerdict, verdict_of
 
 
 @dataclass(frozen=True)
-class ShownTable:
-    """A table on the page, with its ``id`` there and its texts in the formats that can be downloaded."""
-
-    id: str
-    run: int
-    table: Table
-    texts: Mapping[str, str]
-
-    @property
-    def bodies(self) -> Iterator[tuple[str, list[Any]]]:
-        """Rows of one kind after another, so that sorting never mixes bounds into signals."""
-        kinds = list(dict.fromkeys(row.kind for row in self.table.rows))
-        return ((kind, [row for row in self.table.rows if row.kind == kind]) for kind in kinds)
-
-    @property
-    def starts(self) -> set[int]:
-        """The columns with which a shared heading begins."""
-        columns, column = set(), 0
-        for heading, span in self.table.groups:
-            if heading or self.table.is_grouped:
-                columns.add(column)
-            column += span
-        return columns - {0}
-
-    @property
-    def remarks(self) -> list[str]:
-        """Why cells are to be read with care, for readers who cannot hover."""
-        remarks: dict[str, None] = {}
-        for row in self.table.rows:
-            for column, cell in zip(self.table.columns, row.cells, strict=True):
-                if cell.reason and cell.mark:
-                    where = ", ".join(filter(None, (row.cells[0].text, column.group, column.title)))
-                    remarks[f"{where}: {cell.reason}"] = None
-        return list(remarks)
-
-
-@dataclass(frozen=True)
-class ShownFigure:
-    """A drawn figure on the page; ``address`` is its SVG as a data: URL."""
-
-    id: str
-    figure: ReportFigure
-    address: Markup
-
-
-@dataclass(frozen=True)
-class TaskView:
-    """One task of one run: its metadata, its table, its figures."""
-
-    anchor: str
-    title: str
-    cache: CacheMetadata
-    table: ShownTable
-    figures: tuple[ShownFigure, ...]
-
-
-@dataclass(frozen=True)
 class RunContent:
-    """A run with what was made of it for the page: tables in their formats, and its figures."""
+    """A run with its tables in their formats."""
 
     run: FinishedRun
     tables: Sequence[FormattedTable]
-    figures: Sequence[ReportFigure]
 
 
 def content_of(run: FinishedRun) -> RunContent:
-    """All tables and figures of a run."""
-    return RunContent(run, [formatted(table) for table in tables_of(run)], figures_of(run))
+    """All tables of a run."""
+    return RunContent(run, [formatted(table) for table in tables_of(run)])
 
 
 class RunView:
@@ -118,52 +63,89 @@ class RunView:
     def alerts(self) -> list[Alert]:
         return alerts_of(self.run)
 
-    @cached_property
-    def tables(self) -> list[ShownTable]:
-        return [self.shown(table) for table in self.content.tables]
+    @property
+    def alert_counts(self) -> str:
+        """How many alerts of each kind, in words; empty where there are none."""
+        counts = Counter(alert.severity for alert in self.alerts)
+        return ", ".join(plural(counts[kind], kind) for kind in ("error", "caution", "note") if counts[kind])
 
     @cached_property
-    def task_tables(self) -> list[ShownTable]:
+    def column(self) -> MainColumn | None:
+        return main_column(self.standings)
+
+    @cached_property
+    def lead(self) -> Table | None:
+        """The table of the first screen; None for a run without results."""
+        return None if self.column is None else lead_table(self.column)
+
+    @property
+    def lead_notes(self) -> list[str]:
+        """What the columns and marks of the first table mean; all its notes stand below it among the details."""
+        if self.lead is None:
+            return []
+        short = {*MARK_NOTES.values(), BEST_NOTE}
+        return [self.lead.notes[0], *(note for note in self.lead.notes if note in short)]
+
+    @cached_property
+    def forest(self) -> Forest | None:
+        """The picture of the first screen; None where nothing was tested."""
+        return None if self.column is None else forest_of(self.column)
+
+    @property
+    def network_line(self) -> str:
+        return network_line(self.run)
+
+    @property
+    def protocol_line(self) -> str:
+        return protocol_line(self.run, self.verdict.protocol)
+
+    @cached_property
+    def tables(self) -> list[FormattedTable]:
+        """What opens on demand by question: the first screen's table with all its notes, then the run's others."""
+        return [*([] if self.lead is None else [formatted(self.lead)]), *self.content.tables]
+
+    @cached_property
+    def task_tables(self) -> list[FormattedTable]:
         """A table per task, in the suite's order."""
-        return [
-            self.shown(formatted(task_table(self.run, cache, self.run.leading_protocol([cache]))))
-            for cache in self.run.caches
-        ]
+        tables = (task_table(self.run, cache, self.run.leading_protocol([cache])) for cache in self.run.caches)
+        return [formatted(table) for table in tables]
 
-    @cached_property
-    def tasks(self) -> list[TaskView]:
-        """What there is about each task, in the suite's order."""
-        views = []
-        for cache, shown in zip(self.run.caches, self.task_tables, strict=True):
-            own = [figure for figure in self.figures if figure.figure.cache == cache.name]
-            first = [figure for figure in own if figure.figure.protocol == shown.table.protocol]
-            figures = [*first, *(figure for figure in own if figure not in first)]
-            title = task_with_model(self.run, cache)
-            views.append(
-                TaskView(
-                    anchor=f"{self.prefix}{shown.table.name}",
-                    title=title,
-                    cache=cache,
-                    table=shown,
-                    figures=tuple(figures),
-                )
-            )
-        return views
+    @property
+    def texts(self) -> dict[str, dict[str, str]]:
+        """The tables that can be downloaded, by name and format."""
+        return {table.table.name: dict(table.texts) for table in (*self.tables, *self.task_tables)}
 
-    @cached_property
-    def figures(self) -> list[ShownFigure]:
-        """The figures that have been drawn."""
-        shown = []
-        for figure in self.content.figures:
-            file = self.run.path / "figures" / f"{figure.name}.svg"
-            if file.is_file():
-                address = data_url(file.read_text(encoding="utf-8"))
-                shown.append(ShownFigure(f"{self.prefix}figure-{slug(figure.name)}", figure, address))
-        return shown
+    def data(self) -> dict[str, Any]:
+        """What scripts build tables from."""
+        caches = zip(self.run.caches, self.task_tables, strict=True)
+        return {
+            "name": shown_text(self.name),
+            "leading": list(dict.fromkeys(self.run.leading_protocol([cache]) for cache in self.run.caches)),
+            "signals": signal_looks(self.run),
+            "tables": [self._table(table.table) | {"topic": table.table.topic} for table in self.tables],
+            "tasks": [
+                {
+                    "title": shown_text(task_with_model(self.run, cache)),
+                    "cache": cache.name,
+                    "intro": shown_text(intro(cache)),
+                    "table": self._table(table.table),
+                }
+                for cache, table in caches
+            ],
+        }
 
-    def shown(self, formatted_table: FormattedTable) -> ShownTable:
-        table = formatted_table.table
-        return ShownTable(f"{self.prefix}table-{slug(table.name)}", self.number, table, formatted_table.texts)
+    def _table(self, table: Table) -> dict[str, Any]:
+        return table_data(table, self.source.origin)
+
+
+def intro(cache: CacheMetadata) -> str:
+    """What a task is, in a sentence."""
+    judged = "F1 of class 1" if cache.is_f1 else "accuracy"
+    classes = ", ".join(cache.classes[:12]) + (", …" if len(cache.classes) > 12 else "")
+    return (
+        f"{cache.model}, {cache.layers} layers; {cache.rows:,} rows of the {cache.split} split; "
+        f"{len(cache.classes)} classes: {classes}; judged by {judged}."
+    )
 
 
 def cell_parts(cell: Cell) -> list[str | Number]:
@@ -178,44 +160,16 @@ def cell_parts(cell: Cell) -> list[str | Number]:
     return [*parts, rest] if rest else parts
 
 
-def cell_hint(cell: Cell) -> str:
-    """What hovering adds to a cell: its reason and its notes, each once."""
-    return "; ".join(filter(None, dict.fromkeys((cell.reason, *cell.notes))))
-
-
 @dataclass(frozen=True)
 class PageTopic:
-    """One question with the tables and figures that answer it.
-
-    ``others`` are the tables of the protocols that the verdict is not read under, by protocol; ``by_task`` are figures
-    that stand with their task and are only named here.
-    """
+    """A question, and how many tables answer it."""
 
     key: str
     question: str
-    tables: tuple[ShownTable, ...]
-    others: tuple[tuple[str, tuple[ShownTable, ...]], ...]
-    figures: tuple[ShownFigure, ...]
-    by_task: tuple[ShownFigure, ...]
+    tables: int
 
 
 def topics_of(views: Sequence[RunView]) -> list[PageTopic]:
-    """The questions that have an answer, in order; several runs stand below one another in each."""
-    leading = {view.run.leading_protocol([cache]) for view in views for cache in view.run.caches}
-    topics = []
-    for key, question in TOPICS.items():
-        tables = [table for view in views for table in view.tables if table.table.topic == key]
-        drawn = [figure for view in views for figure in view.figures if figure.figure.topic == key]
-        figures = tuple(figure for figure in drawn if not figure.figure.cache)
-        by_task = tuple(figure for figure in drawn if figure.figure.cache)
-        first = tuple(table for table in tables if not table.table.protocol or table.table.protocol in leading)
-        rest: dict[str, list[ShownTable]] = {}
-        for table in tables:
-            if table not in first:
-                rest.setdefault(table.table.protocol, []).append(table)
-        if tables or drawn:
-            others = tuple((protocol, tuple(group)) for protocol, group in rest.items())
-            topics.append(
-                PageTopic(key=key, question=question, tables=first, others=others, figures=figures, by_task=by_task)
-            )
-    return topics
+    """The questions that have an answer, in order."""
+    counts = Counter(table.table.topic for view in views for table in view.tables)
+    return [PageTopic(key, question, counts[key]) for key, question in TOPICS.items() if counts[key]]

@@ -18,6 +18,7 @@ from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.benchmarks.results.vocabulary import AVERAGE, DETECTABLE
+from exitbench.reports.run_data.conformance_result import ConformanceResult, conformance_result
 from exitbench.reports.run_data.identical import Identical, identical_entries
 from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group, cache_metadata
@@ -61,6 +62,11 @@ class FinishedRun:
             RunEntry(entry["signal"], entry["parameters"], entry["title"], entry["text"])
             for entry in self.record["entries"]
         ]
+
+    @cached_property
+    def conformance(self) -> dict[str, ConformanceResult]:
+        """What the conformance checks said of the signals that this run asked them of, by name."""
+        return {name: conformance_result(result) for name, result in self.record.get("conformance", {}).items()}
 
     @cached_property
     def rows(self) -> dict[tuple[Any, ...], Row]:

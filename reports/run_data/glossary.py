@@ -101,6 +101,11 @@ DECISIONS = {
     "reached": "only decisions that a sample lives to see, up to the layer it exits at",
 }
 
+PROTOCOLS = {
+    "in-sample": "Parameters and thresholds are chosen on the samples that are scored, as in the published analyses.",
+    "cross-fit": "Every sample is scored with what was chosen on the other folds; each fold has its own threshold.",
+    "held-out": "Everything is chosen on another cache of the same model: what a service would get.",
+}
 
 EQUAL_SHARES = (
     "at each internal layer the most certain samples exit, as many as the layer gets right: the same share for every "

@@ -12,6 +12,7 @@ from exitbench.benchmarks.results.schema import PAIR_KEY, Row
 from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
 from exitbench.reports.run_data.numbers import Number, number, p_text
 from exitbench.reports.run_data.provenance import Pair, SourceRows, key_of, task_with_model
+from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import result_number
 
 ColumnKey = tuple[str, str, str, str, OperatingPoint, int | None, str, str]
@@ -103,11 +104,10 @@ class Standings:
             shared=tuple(self.label(row) for row in shared),
         )
 
-    def absent(self, question: ColumnKey) -> list[str]:
+    def absent(self, question: ColumnKey) -> list[RunEntry]:
         """The entries that take no part in a column: not matched there, degenerate, or an average without a task."""
         compared = {(row.signal, row.parameters) for row in self._columns.get(question, [])}
-        entries = ((entry.signal, entry.parameters) for entry in self.run.entries)
-        return [self.run.label(*entry) for entry in entries if entry not in compared]
+        return [entry for entry in self.run.entries if (entry.signal, entry.parameters) not in compared]
 
     def task_of(self, question: ColumnKey) -> str:
         cache = next((cache for cache in self.run.caches if cache.name == question[0]), None)

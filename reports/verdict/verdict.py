@@ -13,6 +13,7 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.sentences import listed, short_name
+from exitbench.reports.verdict.absences import why_absent
 from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings
 
 Sentence = tuple[str | Number, ...]
@@ -82,10 +83,14 @@ def absent_sentence(standings: Standings, scores: Sequence[ColumnStanding]) -> S
     """Who could not be compared in the headline's column, so that its best is not taken for the best of all."""
     if not scores or scores[0].compared < 2:
         return ()
-    names = standings.absent(scores[0].question)
-    if not names:
+    run, question = standings.run, scores[0].question
+    absent = standings.absent(question)
+    if not absent:
         return ()
-    listing = ", ".join(short_name(name) for name in names)
+    listing = ", ".join(
+        f"{short_name(run.label(entry.signal, entry.parameters))} ({why_absent(run, question, entry)})"
+        for entry in absent
+    )
     why = "is compared there" if scores[0].cache else "has a comparable score on every task"
     return (f"Not part of this: {listing}; only what {why} takes part.",)
 

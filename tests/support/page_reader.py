@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 VOID = {"meta", "link", "img", "input", "br", "hr"}
 
@@ -68,3 +72,9 @@ def read_page(path: Path) -> Element:
     reader.close()
     assert len(reader.open) == 1, f"left open: {[element.tag for element in reader.open]}"
     return reader.root
+
+
+def data_of(page: Element, name: str) -> Any:
+    """What the page's scripts get from the data element ``data-name``."""
+    (element,) = page.all(id=f"data-{name}")
+    return json.loads(zlib.decompress(base64.b64decode(element.text)))

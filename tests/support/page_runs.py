@@ -16,10 +16,7 @@ from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Contest, Suite
 from exitbench.cache import CacheWriter, synthetic_cache
 from exitbench.cache.format.manifest import Model, Task
-from exitbench.reports.figures.catalogue import figures_of
-from exitbench.reports.figures.render import draw
 from exitbench.reports.page.page import write_page
-from exitbench.reports.run_data.finished_run import FinishedRun
 
 ALL = (
     "deebert",
@@ -66,7 +63,7 @@ def once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], Non
 
 
 def main_run(factory: pytest.TempPathFactory) -> Path:
-    """Two models, three tasks, all eight signals, two protocols; a few figures; ``report.html`` beside the results."""
+    """Two models, three tasks, all eight signals, two protocols; ``report.html`` beside the results."""
 
     def build(folder: Path) -> None:
         caches = [
@@ -76,10 +73,6 @@ def main_run(factory: pytest.TempPathFactory) -> Path:
         ]
         asked = suite(caches, ALL, findings=Contest("cap", ("e-lang", "deebert")))
         run_suite(asked, folder / "run", arguments=["exitbench", "run", "my suite.toml", "--seed", "0"])
-        for kind in ("trade-off", "dis", "rates"):
-            figures = figures_of(FinishedRun(folder / "run"))
-            figure = next(figure for figure in figures if figure.name.startswith(kind))
-            draw(folder / "run", figure, folder / "run" / "figures")
         write_page([folder / "run"], folder / "run" / "report.html")
 
     return once(factory, "main", build) / "run"
@@ -140,8 +133,6 @@ def hostile_run(factory: pytest.TempPathFactory) -> Path:
         names = [f"hostile-{number}" for number in range(len(HOSTILE))]
         chosen = suite([folder / "hostile"], ["deebert", *names], name="<i>suite", protocols=("in-sample",))
         run_suite(chosen, folder / "run", directories=[folder / "signals"], arguments=["exitbench", "run", HOSTILE[5]])
-        for figure in figures_of(FinishedRun(folder / "run"))[:1]:
-            draw(folder / "run", figure, folder / "run" / "figures")
         write_page([folder / "run"], folder / "run" / "report.html")
 
     return once(factory, "hostile", build) / "run"

@@ -39,11 +39,11 @@ const shapes = {
   p: "M0-1 .95-.3 .6 .8H-.6L-.95-.3z", h: "M0-1 .87-.5V.5L0 1-.87 .5V-.5z", "*": "M0-1.1 .3-.35 1.1-.3 .5 .2 .7 1 0 .55-.7 1-.5 .2-1.1-.3-.3-.35z",
 };
 function marker(parent, look, x, y, size, extra = {}) {
-  return make("path", { d: shapes[look.marker] ?? shapes.o, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${size})`, fill: look.colour, "vector-effect": "non-scaling-stroke", ...extra }, parent);
+  return make("path", { d: shapes[look.marker] ?? shapes.o, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${size})`, "vector-effect": "non-scaling-stroke", ...extra }, parent);
 }
 function key(look) {
-  const icon = make("svg", { viewBox: "0 0 32 16", class: "key", "aria-hidden": "true" });
-  make("line", { x1: 1, x2: 31, y1: 8, y2: 8, stroke: look.colour, "stroke-width": 2.2 }, icon);
+  const icon = make("svg", { viewBox: "0 0 32 16", class: "key", "aria-hidden": "true", style: `--c: ${look.colour}` });
+  make("line", { x1: 1, x2: 31, y1: 8, y2: 8, "stroke-width": 2.2 }, icon);
   marker(icon, look, 16, 8, 5);
   return icon;
 }
@@ -52,6 +52,16 @@ const thresholdText = (value) => (value === null || value === undefined ? "–" 
 function niceStep(span) {
   const raw = span / 6, power = 10 ** Math.floor(Math.log10(raw));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= raw);
+}
+// A word as a POSIX shell reads it back.
+const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\"'\"'")}'`);
+// The value of one column at a place in another that rises or falls, on the line between its neighbours; null outside.
+function between(places, values, at) {
+  for (let k = 1; k < places.length; k += 1) {
+    const [a, b] = [places[k - 1], places[k]];
+    if ((at - a) * (at - b) <= 0) return a === b ? values[k] : values[k - 1] + ((values[k] - values[k - 1]) * (at - a)) / (b - a);
+  }
+  return null;
 }
 // The operating point nearest to a speed-up; of two as near, the faster.
 function nearest(line, speed) {

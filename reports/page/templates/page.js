@@ -1,8 +1,8 @@
-// Theme, contents and hover texts. Everything here adds to a page that is complete without it.
+// Theme, hover texts and paper.
 "use strict";
 // Data lies in the page as compressed JSON.
 async function unpack(id) {
-  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (sign) => sign.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(document.getElementById(`data-${id}`).textContent), (sign) => sign.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).json();
 }
@@ -30,29 +30,6 @@ async function unpack(id) {
     remembered.write(next);
   });
 
-  // Contents: closed on narrow screens, and following the reader.
-  const contents = document.querySelector(".contents details");
-  const narrow = window.matchMedia("(max-width: 64rem)");
-  const fit = () => { contents.open = !narrow.matches; };
-  fit();
-  narrow.addEventListener("change", fit);
-  const links = new Map();
-  for (const link of contents.querySelectorAll('a[href^="#"]')) {
-    links.set(decodeURIComponent(link.hash.slice(1)), link);
-    link.addEventListener("click", () => { if (narrow.matches) contents.open = false; });
-  }
-  const visible = new Set();
-  const watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) visible.add(entry.target.id); else visible.delete(entry.target.id);
-    let marked = false;
-    for (const [id, link] of links) {
-      const current = !marked && visible.has(id);
-      marked = marked || current;
-      if (current) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current");
-    }
-  }, { rootMargin: "-10% 0px -70% 0px" });
-  for (const id of links.keys()) { const section = document.getElementById(id); if (section) watcher.observe(section); }
-
   // Hover texts: the title attribute serves without scripts; here it also serves the keyboard, and is never cut off.
   const tip = document.createElement("div");
   tip.className = "tip";
@@ -68,7 +45,7 @@ async function unpack(id) {
     owner = target;
     tip.textContent = target.dataset.hint;
     tip.hidden = false;
-    if (target.matches("button, a")) target.setAttribute("aria-describedby", "tip");
+    if (target.matches("button, a, [tabindex]")) target.setAttribute("aria-describedby", "tip");
     const box = target.getBoundingClientRect();
     const left = Math.min(Math.max(8, box.left), window.innerWidth - tip.offsetWidth - 8);
     const below = box.bottom + 6 + tip.offsetHeight < window.innerHeight;
@@ -93,7 +70,7 @@ async function unpack(id) {
   let closed = [];
   window.addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll("details:not([open])")];
-    for (const part of closed) part.open = true;
+    for (const part of closed) { part.open = true; }
   });
   window.addEventListener("afterprint", () => { for (const part of closed) part.open = false; });
 })();

@@ -98,7 +98,15 @@ def test_those_level_with_the_best_are_named_and_the_clear_lead_is_the_next(
 def test_who_is_missing_from_the_headline_is_named(verdict: RunVerdict, run_dir: Path, column: pd.DataFrame) -> None:
     entries = pd.read_parquet(run_dir / "results.parquet").query("measure == 'dis' and signal != 'random'")["signal"]
     assert set(entries) - set(column["signal"]) - {"detectable"} == {"pabee"}, "not matched on some task"
-    assert words(verdict.sentences[1]).startswith("Not part of this: PABEE; only what has a comparable score on every")
+    results = pd.read_parquet(run_dir / "results.parquet")
+    speeds = results.query(
+        "cache == 'base-mrpc' and protocol == 'cross-fit' and signal == 'pabee' and operating_point == 'speed_up=2' "
+        "and measure == 'speed_up' and decisions == ''"
+    )
+    assert set(speeds["status"]) == {"unmatched"}
+    text = words(verdict.sentences[1])
+    assert text.startswith("Not part of this: PABEE (") and f"{speeds['value'].item():.2f}× on MRPC" in text
+    assert text.endswith("; only what has a comparable score on every task takes part.")
     standings = Standings(SourceRows(FinishedRun(run_dir)))
     alone = [replace(verdict.standings[0], compared=1)]
     assert absent_sentence(standings, alone) == () == absent_sentence(standings, [])

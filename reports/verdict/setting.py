@@ -1,0 +1,51 @@
+"""What the numbers rest on, in a line each: the networks, and the protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.glossary import PROTOCOLS
+from exitbench.reports.run_data.run_caches import Group
+from exitbench.reports.sentences import listed, short_name
+from exitbench.reports.verdict.alert import plural
+
+
+def network_line(run: FinishedRun) -> str:
+    """The networks of every model: depth, tasks, how many were trained, and from which seeds."""
+    return "; ".join(group_line(run, group) for group in run.groups) + "."
+
+
+def group_line(run: FinishedRun, group: Group) -> str:
+    """The networks of one model."""
+    records = [run.record["caches"][cache.name] for cache in group.caches]
+    depths = sorted({cache.layers for cache in group.caches})
+    layers = f"{depths[0]} layers" if len(depths) == 1 else f"{depths[0]} to {depths[-1]} layers"
+    tasks = len({cache.task for cache in group.caches})
+    rows = f"{sum(cache.rows for cache in group.caches):,} rows of the {short_name(group.split)} split"
+    networks = {record.get("network") for record in records}
+    known = "" if {None, ""} & networks else f", {plural(len(networks), 'network')}"
+    notes = dict.fromkeys(short_name(note) for record in records if (note := record.get("network_note")))
+    said = "".join(f"; {note}" for note in notes)
+    return f"{short_name(group.model)}: {layers}, {plural(tasks, 'task')}{known}, {rows}, {seeds(records)}{said}"
+
+
+def seeds(records: list[dict[str, Any]]) -> str:
+    """The seeds from which the networks were trained, as far as their caches say."""
+    every = [record.get("network_seed") for record in records]
+    named = sorted({seed for seed in every if seed is not None})
+    if not named:
+        return "training seeds not recorded"
+    some = " (some not recorded)" if None in every else ""
+    return f"training seed{'s' if len(named) > 1 else ''} {listed([str(seed) for seed in named])}{some}"
+
+
+def protocol_line(run: FinishedRun, protocol: str) -> str:
+    """How thresholds and parameters were chosen, and how sure the numbers are."""
+    suite = run.suite
+    how = PROTOCOLS.get(protocol, "")
+    folds = f" {suite['folds']} folds." if protocol == "cross-fit" and suite.get("folds") else ""
+    return (
+        f"{protocol}: {how}{folds} Intervals are 95%, from {suite['resamples']} resamples; tests are paired on the "
+        "same samples, with Holm's adjustment within a column."
+    )
