@@ -34,7 +34,7 @@ def risk_panels(frame: pd.DataFrame, numbers: dict[tuple[str, str], int]) -> lis
     """One panel per layer with the curve of every entry."""
     panels = []
     for layer, at_layer in frame.groupby("layer", observed=True):
-        lines = []
+        lines: list[dict[str, Any]] = []
         for (signal, parameters), curve in at_layer.groupby(["signal", "parameters"], sort=False, observed=True):
             number = numbers.get((str(signal), str(parameters)))
             if number is None:
@@ -58,7 +58,7 @@ def score_panels(frame: pd.DataFrame, numbers: dict[tuple[str, str], int]) -> li
         panels.append(
             {
                 "signal": number,
-                "layer": int(layer),
+                "layer": int(str(layer)),
                 "low": edge_text(low),
                 "high": edge_text(high),
                 "right": steps(bins["right"].to_numpy(np.float64)),

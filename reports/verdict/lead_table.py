@@ -9,6 +9,7 @@ from exitbench.benchmarks.measures.cost_file import TimedSignal, read_cost
 from exitbench.benchmarks.results.operating_point import NOWHERE, within_harm
 from exitbench.benchmarks.results.vocabulary import (
     ADJUSTED,
+    CERTIFIED,
     CERTIFIED_SPEED_UP,
     DETECTABLE,
     FIT_SIZES,
@@ -121,7 +122,7 @@ def certified(column: MainColumn, entry: RunEntry) -> Cell:
     """The certified speed-up; over several tasks the least and the most, and on how many nothing is promised."""
     name, harm = (entry.signal, entry.parameters), within_harm(HARM)
     titles = {cache.name: column.run.task_title(cache) for cache in column.caches}
-    every = (column.run.row(cache, cache.protocols[0], *name, CERTIFIED_SPEED_UP, harm) for cache in column.caches)
+    every = (column.run.row(cache, CERTIFIED, *name, CERTIFIED_SPEED_UP, harm) for cache in column.caches)
     rows = [row for row in every if row is not None]
     promised = [row for row in rows if not math.isnan(row.value)]
     if not promised:

@@ -152,7 +152,7 @@
         button.addEventListener("click", () => copy(command(row.line, state.speed)));
         cells.push(create("td", {}, button));
       } else cells.push(create("td"));
-      const line = create("tr", { "data-signal": row.line.signal }, create("th", { scope: "row" }, key(row.look), bdi(row.look.label)), ...cells);
+      const line = create("tr", { "data-signal": row.line.signal }, create("th", { scope: "row", class: isLong(row.look.label) ? "long" : "" }, key(row.look), bdi(row.look.label)), ...cells);
       line.addEventListener("pointerenter", () => light(row.line.signal));
       line.addEventListener("pointerleave", () => light(null));
       return line;
@@ -221,6 +221,10 @@
       return button;
     }));
   }
+  function rated(task) {
+    const speeds = new Set(task.lines.flatMap((line) => line.stored.filter((point) => point.rates[0] !== null).map((point) => `${point.at}×`)));
+    return [...speeds].join(", ") || "no point";
+  }
   function refresh() { draw(); update(); }
   function option(select, value, text) { select.append(create("option", { value }, text)); }
   function fillProtocols(chosen) {
@@ -241,7 +245,7 @@
     const stops = [...new Set(state.task.lines.flatMap((line) => line.stored.map((point) => point.at)))].sort((a, b) => a - b);
     at("note").textContent = exact
       ? "In-sample: parameters and thresholds were chosen on the rows that are scored here, which flatters. Scores in percent with 95 % intervals; too early and too late are the premature and delayed exiting rates."
-      : `Cross-fit and held-out curves are means of folds; each fold has its own threshold, shown as the range over folds. Thresholds, rates and exits are known at ${stops.map((stop) => `${stop}×`).join(", ") || "no point"}, the buttons jump there; elsewhere the curve and its 95 % interval are read. Too early and too late are the premature and delayed exiting rates.`;
+      : `Each fold has its own threshold, so none is shown. Scores have 95 % intervals; exits are stored at ${stops.map((stop) => `${stop}×`).join(", ") || "no point"}, where the buttons jump, and too early and too late (the premature and delayed exiting rates) at ${rated(state.task)}.`;
     at("jumps").replaceChildren(...(stops.length ? stops : [1.5, 2, 3, 4]).map((speed) => {
       const button = create("button", { type: "button", class: "button" }, `${speed}×`);
       button.addEventListener("click", () => { state.speed = speed; update(); });
@@ -270,9 +274,11 @@
   }
   function read(event) {
     const { x, y } = pointed(event), speed = scale.speedAt(x);
-    const rows = drawn().map((line) => { const point = nearest(line, speed); return { line, look: state.task.looks[line.signal], score: line.score[point], speed: line.speed[point] }; });
+    const every = drawn().map((line) => { const point = nearest(line, speed); return { line, look: state.task.looks[line.signal], score: line.score[point], speed: line.speed[point] }; });
+    // A curve that has no point near this speed-up says nothing there.
+    const rows = every.filter((row) => Math.abs(Math.log(row.speed / speed)) < 0.12);
     rows.sort((a, b) => b.score - a.score);
-    if (rows.length === 0) return;
+    if (rows.length === 0) { reader.hidden = true; light(null); return; }
     const closest = rows.reduce((best, row) => (Math.abs(scale.y(row.score) - y) < Math.abs(scale.y(best.score) - y) ? row : best));
     light(closest.line.signal);
     const first = Math.max(0, Math.min(rows.indexOf(closest) - MOST_READ / 2, rows.length - MOST_READ));
