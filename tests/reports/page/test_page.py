@@ -25,6 +25,8 @@ from exitbench.reports.tables.table import Cell
 from tests.support.page_reader import Element, data_of, read_page
 from tests.support.page_runs import HOSTILE, hostile_run, main_run, suite
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -88,7 +90,6 @@ def keyed_numbers(cell: list[Any]) -> list[tuple[str, str]]:
     return [(text, full_key(key)) for text, key in zip(cell[5][::2], cell[5][1::2], strict=True) if key]
 
 
-@pytest.mark.long
 def test_every_number_of_the_first_screen_equals_its_row(page: Element, files: dict[str, pd.DataFrame]) -> None:
     shown = [element for element in page.walk() if "data-key" in element.attributes]
     assert len(shown) > 40
@@ -100,7 +101,6 @@ def test_every_number_of_the_first_screen_equals_its_row(page: Element, files: d
     assert not wrong
 
 
-@pytest.mark.long
 def test_every_number_that_opens_on_demand_equals_its_row(
     tables: list[dict[str, Any]], files: dict[str, pd.DataFrame]
 ) -> None:
@@ -109,7 +109,6 @@ def test_every_number_that_opens_on_demand_equals_its_row(
     assert not [(text, key) for text, key in numbers if not agrees(text, stored(files, key))]
 
 
-@pytest.mark.long
 def test_every_interval_equals_its_row(
     page: Element, tables: list[dict[str, Any]], files: dict[str, pd.DataFrame]
 ) -> None:
@@ -127,7 +126,6 @@ def test_every_interval_equals_its_row(
     assert len(intervals) > 500
 
 
-@pytest.mark.long
 def test_every_table_of_the_run_is_in_the_page_with_all_its_numbers_and_notes(
     run_dir: Path, tables: list[dict[str, Any]]
 ) -> None:
@@ -211,7 +209,6 @@ def test_provenance_names_command_commit_and_hashes(run_dir: Path, page: Element
         assert cache["manifest_sha256"] in end
 
 
-@pytest.mark.long
 def test_same_results_same_bytes(run_dir: Path, tmp_path: Path) -> None:
     write_page([run_dir], tmp_path / "new folder" / "page.html")
     first = (tmp_path / "new folder" / "page.html").read_bytes()
@@ -219,7 +216,6 @@ def test_same_results_same_bytes(run_dir: Path, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["page.html"]
 
 
-@pytest.mark.long
 def test_when_and_how_fast_a_run_was_made_is_not_on_the_page(run_dir: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run_dir, copy)
@@ -263,7 +259,6 @@ def test_hostile_names_are_shown_as_text(tmp_path_factory: pytest.TempPathFactor
     assert page.all("img") == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "layers", "signals"),
     [(3, 3, ["deebert", "pabee", "cap[alpha=0.1|1]"]), (60, 2, ["deebert", "e-lang"]), (60, 4, ["nsp"])],

@@ -18,6 +18,8 @@ from exitbench.reports.verdict.setting import network_line, protocol_line, seeds
 from exitbench.reports.verdict.standings import Standings
 from tests.support.page_runs import main_run
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
