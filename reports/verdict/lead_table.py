@@ -44,7 +44,7 @@ def lead_table(column: MainColumn) -> Table:
             TableRow(
                 (
                     label(run.label(entry.signal, entry.parameters), entry.text),
-                    score(column, entry.signal, entry.parameters),
+                    lead_score(column, entry.signal, entry.parameters),
                     *(dis(column, entry, layer) for layer in layers),
                     certified(column, entry),
                     cost(column, entry, timed),
@@ -58,7 +58,7 @@ def lead_table(column: MainColumn) -> Table:
     )
     blank = (Cell("·"),) * (len(layers) + 3)
     bounds = [
-        TableRow((label(run.label(bound)), score(column, bound, ""), *blank), kind="bound", signal=bound)
+        TableRow((label(run.label(bound)), lead_score(column, bound, ""), *blank), kind="bound", signal=bound)
         for bound in ("final", "fixed", "random")
     ]
     feet = [
@@ -90,7 +90,7 @@ def lead_table(column: MainColumn) -> Table:
         topic="main",
         columns=tuple(columns),
         rows=(*rows, *others),
-        notes=notes_of(column, measured=bool(timed)),
+        notes=lead_notes(column, measured=bool(timed)),
         protocol=column.protocol,
         model=column.group.model,
     )
@@ -103,7 +103,7 @@ def by_score(row: TableRow) -> tuple[bool, bool, float]:
     return cell.value is None, cell.status != "ok", -(cell.value or 0.0)
 
 
-def score(column: MainColumn, signal: str, parameters: str) -> Cell:
+def lead_score(column: MainColumn, signal: str, parameters: str) -> Cell:
     """The score at the speed-up it really has."""
     if not column.is_average:
         return score_cell(column.run, column.caches[0], column.protocol, signal, parameters, column.point)
@@ -145,7 +145,7 @@ def cost(column: MainColumn, entry: RunEntry, timed: Mapping[str, TimedSignal]) 
     own = timed.get(entry.signal)
     if own is not None:
         words.append(f"+{own.overhead:.1f}% [{own.overhead_low:.1f}, {own.overhead_high:.1f}]")
-    parameters, rows = (span_of(column, name, measure) for measure in FIT_SIZES)
+    parameters, rows = (fitted_span(column, name, measure) for measure in FIT_SIZES)
     if parameters:
         words.append(f"{parameters}\u00a0parameters, {rows}\u00a0rows")
     elif own is None:
@@ -153,7 +153,7 @@ def cost(column: MainColumn, entry: RunEntry, timed: Mapping[str, TimedSignal]) 
     return Cell("; ".join(words))
 
 
-def span_of(column: MainColumn, name: Name, measure: str) -> str:
+def fitted_span(column: MainColumn, name: Name, measure: str) -> str:
     """A count over the caches of the column, as one number or from the least to the most; empty where it has none."""
     found = (column.run.row(cache, column.protocol, *name, measure) for cache in column.caches)
     counts = [row.value for row in found if row is not None]
@@ -182,7 +182,7 @@ def conformance(run: FinishedRun, entry: RunEntry) -> Cell:
     return Cell(text, status=status, reason="; ".join(result.failures), notes=notes)
 
 
-def notes_of(column: MainColumn, *, measured: bool) -> tuple[str, ...]:
+def lead_notes(column: MainColumn, *, measured: bool) -> tuple[str, ...]:
     """What the columns mean."""
     tasks = "; over several tasks from the least to the most" if column.is_average else ""
     costs = "time of asking the signal, by exitbench cost" if measured else "time was not measured: exitbench cost"
