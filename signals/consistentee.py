@@ -1,8 +1,8 @@
-"""ConsistentEE's policy on a frozen network: leave where a learned policy says that leaving pays.
+"""ConsistentEE's policy on a frozen network: exit where a learned policy says that it pays.
 
 .. math:: s_m = a_m = \\sigma(w_{m,y_m} \\cdot x_m + c_{m,y_m}), \\qquad \\text{exit when } s_m > \\tau
 
-The reward of leaving at layer m is ``-CE_m - alpha m (1 - ML / M)``: the loss, and a price per layer that is high for
+The reward of exiting at layer m is ``-CE_m - alpha m (1 - ML / M)``: the loss, and a price per layer that is high for
 easy samples. ML, the memorised layer, is the lowest layer from which on every answer is right (M where the last one is
 wrong). With ``pi_m = a_m prod_{j<m} (1 - a_j)``, the last layer taking what remains, all policies together maximise the
 mean expected reward ``sum_m pi_m R_m``: on a frozen network it has a closed form, whose exact gradient is what the
@@ -10,14 +10,14 @@ published REINFORCE estimates. A feature is seen in its ``directions`` of larges
 weights, the intercepts too: a policy that only says never has no gradient left to learn from. ``form=linear`` has one
 map per layer in place of one per layer and predicted class.
 
-The reward asks whether leaving now costs less than going on, not whether the answer is right, so that DIS can be low
+The reward asks whether exiting now costs less than going on, not whether the answer is right, so that DIS can be low
 where the curve is not.
 
 Reference: Zeng, Hong, Dai, Zhuang, Chen, *ConsistentEE: A Consistent and Hardness-Guided Early Exiting Method for
 Accelerating Language Models Inference*, AAAI 2024.
 
 Where published code differs: its policy is a network of 32 GELU units per layer; a third phase trains heads and
-policies together, the paper's point, which is lost here (this is its second phase). It leaves at 0.5, one operating
+policies together, the paper's point, which is lost here (this is its second phase). It exits at 0.5, one operating
 point for each alpha; here the threshold gives the whole curve. The price per layer is commented out in the public
 snapshot, with alphas from 0.01 to 0.09 beside it, and its exploration is switched off, so that its eight copies of a
 batch differ by dropout only.
@@ -44,7 +44,7 @@ from exitbench.signals.contract.signal import Reference
 
 @dataclass(frozen=True)
 class ConsistentEE(HazardSignal):
-    """The probability with which the policy leaves here."""
+    """The probability with which the policy exits here."""
 
     name: ClassVar[str] = "consistentee"
     title: ClassVar[str] = "ConsistentEE"
@@ -56,7 +56,7 @@ class ConsistentEE(HazardSignal):
     )
     exits_when: ClassVar[Direction] = ">"
     exceptions: ClassVar[dict[str, str]] = {
-        "direction_agrees_with_accuracy": "its policy learns whether leaving pays, not whether the answer is right"
+        "direction_agrees_with_accuracy": "its policy learns whether exiting pays, not whether the answer is right"
     }
 
     alpha: float = parameter(0.03, grid=(0.01, 0.03, 0.09), at_least=0, help="the price of a layer, in nats of loss")

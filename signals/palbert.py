@@ -1,4 +1,4 @@
-"""PALBERT's Q-exit on a frozen network: leave once the learned exit distribution has more than q of its mass behind.
+"""PALBERT's Q-exit on a frozen network: exit once the learned exit distribution has more than q of its mass behind.
 
 .. math:: \\lambda_m = \\sigma(u_{m,y_m} \\cdot x_m + v_{m,y_m} \\cdot x_{m-1} + c_{m,y_m}), \\qquad
    s_m = F_m = 1 - \\prod_{j \\le m} (1 - \\lambda_j), \\qquad \\text{exit when } s_m > q
@@ -10,8 +10,8 @@ there is no feature before layer 1 (``x_0 = 0``), and a ridge holds the weights.
 ``form=linear`` has one map per layer in place of one per layer and predicted class, and cannot say that a feature far
 from the boundary on either side is safe.
 
-The objective asks whether leaving now costs less loss than going on, not whether the answer is right: a sample that
-every layer gets wrong may leave at once. So DIS can be low where the curve is not.
+The objective asks whether exiting now costs less loss than going on, not whether the answer is right: a sample that
+every layer gets wrong may exit at once. So DIS can be low where the curve is not.
 
 Reference: Balagansky, Gavrilov, *PALBERT: Teaching ALBERT to Ponder*, NeurIPS 2022; Banino, Balaguer, Blundell,
 *PonderNet: Learning to Ponder*, 2021.
@@ -20,7 +20,7 @@ Where published code differs: it trains hazards together with the network, one h
 network on ``[x_m ; x_{m-1}]``) shared by all layers; here the network is frozen and every layer has a linear hazard.
 In training its last layer gets ``lambda_M prod (1 - lambda_j)`` and not the remainder, and once F exceeds 0.95 later pi
 are a constant. beta is 0.5 in its published commands, 0 by default. PonderNet's text has the divergence the other way
-round and draws the exit at random; PALBERT leaves at q = 0.5.
+round and draws the exit at random; PALBERT exits at q = 0.5.
 """
 
 from collections.abc import Sequence

@@ -45,8 +45,8 @@ def csv_records(text: str, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]
     reader = csv.DictReader(io.StringIO(text, newline=""))
     try:
         if not {"exit_layer", "score"} <= set(reader.fieldnames or ()):
-            found = reader.fieldnames or "nothing"
-            raise InputError(f"expected the columns exit_layer and score in {name}, found {found}")
+            columns = reader.fieldnames or "nothing"
+            raise InputError(f"expected the columns exit_layer and score in {name}, found {columns}")
         for record in reader:
             yield reader.line_num, record
     except csv.Error as error:

@@ -111,8 +111,8 @@ class EarlyExitClassifier:
         except InputError:
             raise
         except Exception as error:  # whatever a signal meets in values that are not its own
-            found = f"{type(error).__name__}: {one_line(error)}"
-            raise InputError(f"{source}: expected a signal that runs in this network, found {found}") from error
+            problem = f"{type(error).__name__}: {one_line(error)}"
+            raise InputError(f"{source}: expected a signal that runs in this network, found {problem}") from error
 
     def predict(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, batch_size: int = 32, first_id: int = 0

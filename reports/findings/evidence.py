@@ -87,12 +87,12 @@ class RunsTogether:
     @cached_property
     def duels(self) -> dict[str, list[CacheDuels]]:
         """Opponent to the duels on every cache that has both; a cache of several runs counts in the first."""
-        found: dict[str, dict[str, CacheDuels]] = {title: {} for title in self.opponents}
+        duels_on: dict[str, dict[str, CacheDuels]] = {title: {} for title in self.opponents}
         for contest in self.contests:
             for other in contest.others:
                 for duels in contest.against(other):
-                    found[other.title].setdefault(duels.cache.name, duels)
-        return {title: list(by_cache.values()) for title, by_cache in found.items()}
+                    duels_on[other.title].setdefault(duels.cache.name, duels)
+        return {title: list(by_cache.values()) for title, by_cache in duels_on.items()}
 
     def opening(self) -> list[str]:
         """The answer in a paragraph."""
@@ -206,11 +206,11 @@ class RunsTogether:
 
     def power(self) -> AnsweredQuestion:
         """How small a difference each cache could have shown."""
-        found: dict[str, tuple[CacheMetadata, float]] = {}
+        smallest: dict[str, tuple[CacheMetadata, float]] = {}
         for contest in self.contests:
             for cache, value in text.smallest_differences(contest.run, contest.protocol):
-                found.setdefault(cache.name, (cache, value))
-        ordered = sorted(found.values(), key=lambda item: (item[0].rows, item[0].name))
+                smallest.setdefault(cache.name, (cache, value))
+        ordered = sorted(smallest.values(), key=lambda item: (item[0].rows, item[0].name))
         rows = [DotRow(f"{cache.name} ({cache.rows:,})", (Dot(value),)) for cache, value in ordered]
         caption = "The smallest difference of the task score that one paired test shows in four cases of five, by cache"
         chart = DotChart("power", caption, "points", (DotPanel("", tuple(rows)),), line=None)

@@ -154,16 +154,16 @@ def smallest_differences(run: FinishedRun, protocol: str) -> Iterator[tuple[Cach
             yield cache, row.value
 
 
-def power_sentences(found: Sequence[tuple[CacheMetadata, float]]) -> Iterator[str]:
+def power_sentences(smallest: Sequence[tuple[CacheMetadata, float]]) -> Iterator[str]:
     """The least and the most that the rows of a cache could show."""
-    if not found:
+    if not smallest:
         return
-    (best, least), (worst, most) = (pick(found, key=lambda item: item[1]) for pick in (min, max))
+    (best, least), (worst, most) = (pick(smallest, key=lambda item: item[1]) for pick in (min, max))
     yield (
         f"One paired test of two signals' scores shows a true difference of {fixed(least, 1)} points in four cases of "
         f"five on {best.name} ({best.rows:,} rows), and no less than {fixed(most, 1)} points on {worst.name} "
-        f"({worst.rows:,} rows); the median over {counted(len(found), 'cache')} is "
-        f"{fixed(statistics.median(value for _, value in found), 1)}."
+        f"({worst.rows:,} rows); the median over {counted(len(smallest), 'cache')} is "
+        f"{fixed(statistics.median(value for _, value in smallest), 1)}."
     )
 
 

@@ -44,7 +44,7 @@ class HazardSignal(LearnedSignal):
     def tensors(self) -> list[list[Tensor]]:
         """For each layer the maps of its own feature and, if it looks back, of the one before, [maps, width + 1].
 
-        There are none where nobody leaves.
+        There are none where nothing exits.
         """
         return [[unpack(packed) for packed in layer] for layer in self.maps or ()]
 

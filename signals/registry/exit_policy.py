@@ -121,8 +121,8 @@ def read_policy(path: Path, registry: Registry) -> ExitPolicy:
     content = read_object(path, "a policy")
     if content.get("schema") != SCHEMA:
         old = ", which does not say which encoder it is for: write it again with `exitbench threshold --out`"
-        found = repr(content.get("schema"))
-        raise InputError(f"{path}: expected a policy of schema {SCHEMA}, found {found}{old if found == '1' else ''}")
+        schema = repr(content.get("schema"))
+        raise InputError(f"{path}: expected a policy of schema {SCHEMA}, found {schema}{old if schema == '1' else ''}")
     signal = stored_signal(path, part(path, content, "signal"), registry)
     model = part(path, content, "model")
     texts = ("name", "heads", "revision", "pooling", "pooler")

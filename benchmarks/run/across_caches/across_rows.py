@@ -130,9 +130,9 @@ def across_rows(
             )
             across += rank_rows(group)
             across += normalised_rows(group, resamples, seed)
-            mine = (model, split, protocol)
+            own_group = (model, split, protocol)
             across += practical_rows(
-                group, [test for test in every_test if (test["model"], test["split"], test["protocol"]) == mine]
+                group, [test for test in every_test if (test["model"], test["split"], test["protocol"]) == own_group]
             )
             across += variance_rows(group)
     return across
@@ -141,8 +141,8 @@ def across_rows(
 def score_values(group: AcrossGroup) -> dict[Name, dict[str, Row]]:
     """The scores of every entry at the primary speed-up that has one on each cache."""
     question = (group.primary, None, "", group.measure)
-    found = {name: group.values(name, question) for name in group.entries}
-    return {name: rows for name, rows in found.items() if rows is not None}
+    scores = {name: group.values(name, question) for name in group.entries}
+    return {name: rows for name, rows in scores.items() if rows is not None}
 
 
 def dis_values(group: AcrossGroup) -> dict[Name, dict[str, float]]:

@@ -153,12 +153,12 @@ def score_influences(merged: MergedParts) -> dict[Question, NDArray[np.float64]]
     """
     if not merged.choices.single or merged.parts[0].train_role != "test":
         return {}
-    found: dict[Question, NDArray[np.float64]] = {}
+    influences: dict[Question, NDArray[np.float64]] = {}
     for point in merged.operating_points:
         if point.kind != "speed_up":
             continue
         dealt = [deal.at(point).exits for deal in (merged, *merged.deals)]
         for measure in merged.samples.outcomes.measures:
             moved = [score_influence(exits, merged.samples.outcomes, measure) for exits in dealt if exits is not None]
-            found[point, None, "", measure] = np.mean(moved, axis=0)
-    return found
+            influences[point, None, "", measure] = np.mean(moved, axis=0)
+    return influences
