@@ -69,15 +69,16 @@ def derive(method: AnswerMethod, train: Cache, source: Cache, out: Path, *, comp
 
 def refuse_unfit(method: AnswerMethod, train: Cache, source: Cache) -> None:
     """An InputError where the caches are not of one network, or lack what the method reads."""
-    for name, one, other in (
+    for name, learned_from, answered in (
         ("model", train.manifest.model.name, source.manifest.model.name),
         ("layers", train.layers, source.layers),
         ("widths", train.widths, source.widths),
         ("classes", train.manifest.task.classes, source.manifest.task.classes),
     ):
-        if one != other:
+        if learned_from != answered:
             raise InputError(
-                f"expected caches of one network, found other {name}: {one} in {train.name}, {other} in {source.name}"
+                f"expected caches of one network, found other {name}: {learned_from} in {train.name}, "
+                f"{answered} in {source.name}"
             )
     if train.has_heads and source.has_heads and not same_heads(train, source):
         raise InputError(f"expected caches of one network, found other heads in {train.name} than in {source.name}")
@@ -89,10 +90,10 @@ def refuse_unfit(method: AnswerMethod, train: Cache, source: Cache) -> None:
         raise InputError(f"method {method.text} learns from labels, which cache {train.name} does not hold")
 
 
-def same_heads(one: Cache, other: Cache) -> bool:
+def same_heads(train: Cache, source: Cache) -> bool:
     """Whether two caches were collected with the same heads."""
-    (weights, bias), (weights_2, bias_2) = one.head_tensors(), other.head_tensors()
-    return torch.equal(bias, bias_2) and all(map(torch.equal, weights, weights_2))
+    (weights, bias), (source_weights, source_bias) = train.head_tensors(), source.head_tensors()
+    return torch.equal(bias, source_bias) and all(map(torch.equal, weights, source_weights))
 
 
 def stored_heads(answers: DerivedAnswers, source: Cache) -> tuple[list[Tensor], Tensor] | None:

@@ -73,13 +73,13 @@ def order_pairs(run: FinishedRun) -> list[OrderPair]:
         values = {cache.name: entry_values(run, cache, protocol, by) for cache in run.caches}
         for first, second in itertools.combinations(run.caches, 2):
             change = change_between(first, second)
-            one, two = values[first.name], values[second.name]
-            shared = [entry for entry in one if entry in two]
+            before, after = values[first.name], values[second.name]
+            shared = [entry for entry in before if entry in after]
             if change is None or len(shared) < FEWEST:
                 continue
-            tau = float(kendalltau([one[entry] for entry in shared], [two[entry] for entry in shared]).statistic)
+            tau = float(kendalltau([before[entry] for entry in shared], [after[entry] for entry in shared]).statistic)
             if not math.isnan(tau):
-                same = bool(leaders(one, shared) & leaders(two, shared))
+                same = bool(leaders(before, shared) & leaders(after, shared))
                 pairs.append(OrderPair(change, by, (first.name, second.name), tau, same, len(shared)))
     return pairs
 
