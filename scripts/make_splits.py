@@ -222,6 +222,7 @@ def split_glue(task: str, glue: Path, folder: Path) -> None:
 
 
 PART_ROWS = {
+    "clinc150": {"dev": 500, "calibration": 300},
     "banking77": {"dev": 1_000, "calibration": 500},
     "qqp": {"dev": 1_000, "calibration": 500},
     "mnli": {"dev": 1_000, "calibration": 500},

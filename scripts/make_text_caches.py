@@ -73,7 +73,7 @@ TASKS = {
 }
 
 
-SEED_TASKS = ("sst2", "banking77", "qqp", "mnli", "mrpc", "qnli", "rte")
+SEED_TASKS = ("sst2", "clinc150", "banking77", "qqp", "mnli", "mrpc", "qnli", "rte")
 """From the shortest texts to the longest: what a network costs to train."""
 
 
@@ -98,14 +98,18 @@ WITH_FEATURES = (
     Split("calibration", "calibration", "calibration", features="float16", seeds=(0,)),
     Split("features-dev", "features-dev", features="float16", seeds=(0,)),
 )
+SEED_PARTS = (
+    Split("dev", "dev", seeds=tuple(SEEDS), folder="part-"),
+    Split("calibration", "calibration", "calibration", seeds=tuple(SEEDS), folder="part-"),
+)
 SPLITS = {
-    "clinc150": (Split("dev", "dev"), *WITH_FEATURES, Split("oos", "oos", labelled=False)),
-    "banking77": (
+    "clinc150": (
         Split("dev", "dev", seeds=(0,)),
         *WITH_FEATURES,
-        Split("dev", "dev", seeds=tuple(SEEDS), folder="part-"),
-        Split("calibration", "calibration", "calibration", seeds=tuple(SEEDS), folder="part-"),
+        Split("oos", "oos", labelled=False, seeds=(0,)),
+        *SEED_PARTS,
     ),
+    "banking77": (Split("dev", "dev", seeds=(0,)), *WITH_FEATURES, *SEED_PARTS),
     "sst2": (
         Split("dev", "dev", seeds=tuple(SEEDS)),
         Split("calibration", "calibration", "calibration", grouped=True, seeds=tuple(SEEDS)),

@@ -164,10 +164,16 @@ class RunsTogether:
     def choices(self) -> AnsweredQuestion:
         """What parameters, thresholds and protocols change."""
         effects: dict[str, ChoiceEffect] = {}
+        seen: set[str] = set()
         for contest in self.contests:
+            caches = {cache.name for cache in contest.run.caches}
             for effect in choice_effects(contest.run, contest.subject, contest.protocol):
                 known = effects.get(effect.choice)
-                effects[effect.choice] = effect if known is None else known.with_more(effect)
+                if known is None:
+                    effects[effect.choice] = effect
+                elif not caches <= seen:  # the same caches again would count twice
+                    effects[effect.choice] = known.with_more(effect)
+            seen |= caches
         rows = [DotRow(effect.choice, effect.dots) for effect in effects.values()]
         caption = "What each choice changes in the task score near the suites' speed-ups, a dot a cache"
         chart = DotChart(
@@ -181,7 +187,8 @@ class RunsTogether:
 
     def steadiness(self) -> AnsweredQuestion:
         """How far the order of the signals is the same elsewhere."""
-        pairs = [pair for contest in self.contests for pair in order_pairs(contest.run)]
+        every = [pair for contest in self.contests for pair in order_pairs(contest.run)]
+        pairs = list({(pair.by, pair.caches): pair for pair in reversed(every)}.values())[::-1]  # the first run's
         across = [
             sentence
             for contest in self.contests
@@ -223,13 +230,15 @@ class RunsTogether:
         panels, sentences = [], []
         for title in self.opponents:
             rows, compared = [], []
+            seen: set[str] = set()
             for contest in self.contests:
                 other = next((entry for entry in contest.others if entry.title == title), None)
                 if other is None or float(contest.run.suite["primary_speed_up"]) != PUBLISHED_SPEED_UP:
                     continue
                 for duels in contest.against(other):
                     published = published_difference(contest.run, duels.cache, contest.subject, other)
-                    if not math.isnan(published + duels.score.difference):
+                    if not math.isnan(published + duels.score.difference) and duels.cache.name not in seen:
+                        seen.add(duels.cache.name)
                         label = f"{contest.run.task_title(duels.cache)}, {duels.cache.model}"
                         compared.append((published, duels.score))
                         rows.append(DotRow(label, (dot_of(duels.score), Dot(published, claimed=True, second=True))))
