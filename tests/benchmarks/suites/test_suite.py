@@ -118,7 +118,7 @@ def test_a_layer_number_beyond_the_depth_is_refused():
 
 def test_the_paper_suite_parses_and_says_which_caches_are_missing(tmp_path):
     paper = load_suite("paper", fixtures=tmp_path)
-    assert paper.signals[-4:] == ("cap[alpha=0.01|0.1|1|10]", "calibrated", "meta", "meta[target=final]")
+    assert paper.signals[-4:] == ("cap[alpha=0.01|0.1|1|10,center=true]", "calibrated", "meta", "meta[target=final]")
     assert paper.layers_of(12) == (2, 6, 10)
     count = len(paper.caches)
     with pytest.raises(InputError, match=rf"{count} of {count} caches are missing: mpnet-base-rte-dev, .*minilm-l6"):
