@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -117,19 +118,23 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> int:
 def test_a_fit_never_asks_for_all_features_at_once(
     text: str, cache: Cache, small_blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = []
+    """Nor does it keep what it has read: of the five blocks of a layer at most three are in memory together."""
+    read, held, kept = [], [], []
     real = StoredFeatures.__getitem__
 
     def watched(self: StoredFeatures, rows: slice | torch.Tensor) -> torch.Tensor:
-        values = real(self, rows)
+        values = real(self, rows).double().numpy().copy()  # in float64, so that a fit makes no copy of its own
         read.append(len(values))
-        return values
+        kept.append(weakref.ref(values))
+        held.append(sum(len(block) for ref in kept if (block := ref()) is not None))
+        return torch.from_numpy(values)
 
     monkeypatch.setattr(StoredFeatures, "__getitem__", watched)
     signal = with_small_bank(REGISTRY.make(text), small_blocks)
     signal.fit(CalibrationLayers(cache, ORDER, signal.inputs), torch.from_numpy(cache.labels[ORDER]))
     assert sum(read) >= (3 * 90 if signal.name != "knn-agreement" else 3 * small_blocks)
     assert max(read) <= small_blocks
+    assert max(held) <= 3 * small_blocks
 
 
 @pytest.fixture(scope="module")

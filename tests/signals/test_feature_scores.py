@@ -284,6 +284,14 @@ def test_the_bank_is_bounded_and_spread_over_the_ids() -> None:
     assert signal.labels == tuple(data.labels[[0, 11, 22, 33, 44, 55, 66, 77, 88, 99]].tolist())
 
 
+def test_of_equally_near_samples_the_smaller_id_counts() -> None:
+    logits = np.tile([0.0, 1.0], (2, 4, 1))
+    layers = layers_from(logits, np.ones((2, 4, 3)))
+    for labels in ([1, 0, 0, 0], [0, 1, 1, 1]):
+        ready = REGISTRY.make("knn-agreement[neighbours=1]").fit(layers, torch.tensor(labels))
+        assert score_layers(ready, layers)[0].tolist() == [float(labels[0])] * 4
+
+
 def test_arrays_come_back_from_text_to_the_last_bit() -> None:
     values = np.random.default_rng(0).normal(size=(3, 5))
     assert torch.equal(unpack(pack(values)), torch.from_numpy(values))
