@@ -69,14 +69,19 @@ def test_every_family_lets_samples_of_other_lengths_join_on_the_way(family: str,
 
 
 def test_a_memory_travels_with_its_sample(source: Collected) -> None:
-    # Stranger compares the ids in its memory with those of the layer at every step.
-    sizes = EarlyExitClassifier(source.model, Stranger(), -math.inf).answers(source.tokens)
-    threshold = float(np.median([answer.score for answer in sizes if answer.score is not None]))
-    classifier = EarlyExitClassifier(source.model, Stranger(), threshold)
-    whole = classifier.answers(source.tokens)
-    assert len({answer.exit_layer for answer in whole}) > 1
-    live = list(continuous_answers(classifier, source.tokens, batch_size=2, in_flight=5))
-    assert [answer.exit_layer for answer in live] == [answer.exit_layer for answer in whole]
+    # Stranger compares the ids in its memory with those of the layer at every step; exits are spread over the layers.
+    batch = ContinuousBatch(
+        EarlyExitClassifier(source.model, Stranger(), 0.0),
+        batch_size=4,
+        in_flight=11,
+        rule=lambda m, ids, scores: ids % 4 + 2 == m,
+    )
+    for row in range(ROWS):
+        batch.add(Request(row, row, source.tokens.only(row)))
+    exits = {}
+    while len(batch):
+        exits |= {answer.id: answer.exit_layer for _, answer in batch.step()}
+    assert exits == {row: row % 4 + 2 for row in range(ROWS)}
 
 
 def layers_and_sizes(classifier: EarlyExitClassifier) -> list[tuple[int, int]]:
