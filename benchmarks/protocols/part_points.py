@@ -56,10 +56,13 @@ def evaluate_part(
     final = curves.weights.final(part.train_role, part.train, curves.whole(part.variant, part.train_role).outcomes)
     within = resampled.within(measure, final.score(measure), [point.number for point in losses])
     nearest_to, last_within = dict(zip(speed_ups, nearest, strict=False)), dict(zip(losses, within, strict=True))
+    near_points = nearest_points(train, targets)
+    exactly = dict(zip(speed_ups, near_points.tolist(), strict=False))
     points: dict[OperatingPoint, ResampledPoint] = {}
     for point in operating_points:
         if point.kind == "speed_up":
-            points[point] = _at_speed_up(train, test, point.number, gather(resampled.test, nearest_to[point]))
+            drawn = gather(resampled.test, nearest_to[point])
+            points[point] = _at_speed_up(train, test, point.number, exactly[point], drawn)
             if part.train_role == "calibration":
                 points[point] = _with_exact_speed_up(points[point], test, point.number, resampled.test)
         elif point.kind == "loss":
@@ -67,11 +70,11 @@ def evaluate_part(
             points[point] = _within_loss(train, test, point.number, measure, drawn)
         else:
             points[point] = _at_threshold(curves, part, test, point)
-    near = near_scores(train, targets, measure)
+    near = near_scores(train, targets, near_points, measure)
     chosen_on = resampled.train_at(nearest)
     near_resampled = np.where(is_near(chosen_on.speed_up, targets[:, None]), chosen_on.score(measure), np.nan)
     band = slice(len(speed_ups), None)
-    near_one_layer, drawn_one_layer = train.one_layer[nearest_points(train, targets)], one_layer_drawn(train, chosen_on)
+    near_one_layer, drawn_one_layer = train.one_layer[near_points], one_layer_drawn(train, chosen_on)
     criteria = {
         point: Criterion(near[row], near_resampled[row], near_one_layer[row], drawn_one_layer[row])
         for row, point in enumerate(speed_ups)
@@ -91,7 +94,7 @@ def evaluate_part(
         band_criteria=Criterion(near[band], near_resampled[band], near_one_layer[band], drawn_one_layer[band]),
         points=points,
         rates=_rates(train, test, questions.rates_speed_up, every, reached),
-        band=_band(train, test, targets[band]),
+        band=_band(train, test, near_points[band]),
         band_resampled=gather(resampled.test, nearest[band]),
         reaches=_reaches(train, 1 / targets[band]),
         certainty=test.scores.certainty,
@@ -107,29 +110,29 @@ def evaluate_part_exactly(
     measure = curves.scored.samples("test").measure
     train, test = part_curves_of(curves, part)
     none, costs = np.zeros(0), np.array(band_costs(train.outcomes.cheapest))
+    speed_ups = [point for point in operating_points if point.kind == "speed_up"]
+    targets, band = np.array([*(point.number for point in speed_ups), *(1 / costs)]), slice(len(speed_ups), None)
+    near_points = nearest_points(train, targets)
+    near, near_one_layer = near_scores(train, targets, near_points, measure), train.one_layer[near_points]
     no_draws, no_rates = Tally(train.depth, *[none] * 6), RateTally(*[none] * 4)
     points: dict[OperatingPoint, ResampledPoint] = {}
     criteria: dict[OperatingPoint, Criterion] = {}
+    for row, point in enumerate(speed_ups):
+        points[point] = _at_speed_up(train, test, point.number, int(near_points[row]), no_draws)
+        criteria[point] = Criterion(near[row], none, near_one_layer[row], none.astype(bool))
     for point in operating_points:
-        if point.kind == "speed_up":
-            points[point] = _at_speed_up(train, test, point.number, no_draws)
-            near = near_scores(train, np.array([point.number]), measure)[0]
-            one_layer = train.one_layer[nearest_point(train, point.number)]
-        else:
+        if point.kind != "speed_up":
             points[point] = _within_loss(train, test, point.number, measure, no_draws)
             last = value_within_loss(train, point.number, measure)
-            near, one_layer = np.asarray(last.speed_up), _exits_at_one_layer(train, last)
-        criteria[point] = Criterion(near, none, one_layer, none.astype(bool))
+            one_layer = _exits_at_one_layer(train, last)
+            criteria[point] = Criterion(np.asarray(last.speed_up), none, one_layer, none.astype(bool))
     along_costs = np.zeros((len(costs), 0))
-    near_one_layer = train.one_layer[nearest_points(train, 1 / costs)]
     return PartResult(
         criteria=criteria,
-        band_criteria=Criterion(
-            near_scores(train, 1 / costs, measure), along_costs, near_one_layer, along_costs.astype(bool)
-        ),
+        band_criteria=Criterion(near[band], along_costs, near_one_layer[band], along_costs.astype(bool)),
         points=points,
         rates=_rates(train, test, questions.rates_speed_up, no_rates, no_rates),
-        band=_band(train, test, 1 / costs),
+        band=_band(train, test, near_points[band]),
         band_resampled=Tally(train.depth, *[along_costs] * 6),
         reaches=_reaches(train, costs),
         certainty=test.scores.certainty,
@@ -150,9 +153,9 @@ def part_curves_of(curves: PartCurves, part: Part) -> tuple[Curve, Curve]:
     return train, train if part.in_sample else curves.exact(part.variant, "test", part.test)
 
 
-def _band(train: Curve, test: Curve, speed_ups: NDArray[np.float64]) -> Tally:
-    """The sums of the test samples at the thresholds nearest to each speed-up on the training samples."""
-    return test.tally[test.points_at(train.thresholds[nearest_points(train, speed_ups)])]
+def _band(train: Curve, test: Curve, points: NDArray[np.int64]) -> Tally:
+    """The sums of the test samples at the thresholds of some points of the training samples."""
+    return test.tally[test.points_at(train.thresholds[points])]
 
 
 def _reaches(train: Curve, costs: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -160,9 +163,14 @@ def _reaches(train: Curve, costs: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray((costs >= low - ROUNDING) & (costs <= high + ROUNDING))
 
 
-def near_scores(train: Curve, speed_ups: NDArray[np.float64], measure: Measure) -> NDArray[np.float64]:
-    """The training score near each speed-up, NaN for a signal that is never near it: it has none to be chosen for."""
-    tally = train.tally[nearest_points(train, speed_ups)]
+def near_scores(
+    train: Curve, speed_ups: NDArray[np.float64], points: NDArray[np.int64], measure: Measure
+) -> NDArray[np.float64]:
+    """The training score at the ``points`` nearest to each speed-up.
+
+    NaN for a signal that is never near it: it has none to be chosen for.
+    """
+    tally = train.tally[points]
     return np.where(is_near(tally.speed_up, speed_ups), tally.score(measure), np.nan)
 
 
@@ -203,8 +211,9 @@ def _applied(value: PointValue, test: Curve, resampled: Tally, expected: Tally |
     )
 
 
-def _at_speed_up(train: Curve, test: Curve, speed_up: float, resampled: Tally) -> ResampledPoint:
-    value = matched(train, speed_up)
+def _at_speed_up(train: Curve, test: Curve, speed_up: float, point: int, resampled: Tally) -> ResampledPoint:
+    """The value near a speed-up; ``point`` is the training samples' nearest."""
+    value = matched(train, speed_up, point=point)
     expected = value.randomised
     if expected is not None and test is not train:
         expected = _randomised_elsewhere(train, test, speed_up)

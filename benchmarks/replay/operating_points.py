@@ -83,9 +83,14 @@ def nearest_points(curve: Curve, speed_ups: NDArray[np.float64]) -> NDArray[np.i
     return np.searchsorted(speeds, speeds[best]).astype(np.int64)
 
 
-def matched(curve: Curve, speed_up: float, tolerance: float = MATCH_TOLERANCE) -> PointValue:
-    """The operating point nearest to a speed-up; ``unmatched`` when it is more than ``tolerance`` away."""
-    point = nearest_point(curve, speed_up)
+def matched(
+    curve: Curve, speed_up: float, tolerance: float = MATCH_TOLERANCE, *, point: int | None = None
+) -> PointValue:
+    """The operating point nearest to a speed-up; ``unmatched`` when it is more than ``tolerance`` away.
+
+    ``point`` is that of :func:`nearest_point`, where the caller has it already.
+    """
+    point = nearest_point(curve, speed_up) if point is None else point
     realised = float(curve.speed_up[point])
     threshold, tally, exactly = float(curve.thresholds[point]), curve.tally[point], randomised(curve, speed_up)
     if abs(realised - speed_up) <= (tolerance + ROUNDING) * speed_up:

@@ -33,7 +33,8 @@ class Lead:
 class ColumnStanding:
     """One column: its best entry, those level with it, and its lead over the best entry that is clearly worse.
 
-    ``shared`` are other entries with the very same best value, ``level`` those that are lower but not clearly so.
+    ``shared`` are other entries with the very same best value, ``level`` those that are lower but not clearly so, and
+    ``absent`` those that take no part.
     """
 
     task: str
@@ -46,6 +47,7 @@ class ColumnStanding:
     behind: Lead | None
     compared: int
     shared: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     @property
     def cache(self) -> str:
@@ -102,6 +104,7 @@ class Standings:
             behind=self.lead(best, worse[0]) if worse else None,
             compared=len(column),
             shared=tuple(self.label(row) for row in shared),
+            absent=tuple(self.run.label(entry.signal, entry.parameters) for entry in self.absent(question)),
         )
 
     def absent(self, question: ColumnKey) -> list[RunEntry]:

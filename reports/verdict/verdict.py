@@ -147,13 +147,18 @@ def winners_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     others = [short_name(task.task) for task in tasks if not task.alone]
     if not alone:
         return (f"Task by task, no single winner can be claimed on any of the {len(tasks)} tasks.",)
-    winners = listed([f"{short_name(standing.best)} on {short_name(standing.task)}" for standing in alone])
+    winners = listed([f"{short_name(task.best)} on {short_name(task.task)}{without(task)}" for task in alone])
     if not others:
         return (f"Task by task, one signal is clearly ahead on all {len(tasks)} tasks: {winners}.",)
     return (
         f"Task by task, one signal is clearly ahead on {len(alone)} of {len(tasks)} tasks: {winners}; "
         f"no single winner can be claimed on {listed(others)}.",
     )
+
+
+def without(standing: ColumnStanding) -> str:
+    """Who a winner was not compared with, in brackets; nothing where everybody took part."""
+    return f" (without {listed([short_name(name) for name in standing.absent])})" if standing.absent else ""
 
 
 def ranking_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
@@ -174,5 +179,14 @@ def ranking_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
     return (
         f"At ranking right predictions above wrong ones (Difficulty Inversion Score, DIS, {columns}), {leaders} {verb} "
         "best or level with the best "
-        f"most often ({most}); {tail}",
+        f"most often ({most}); {tail}{seldom_compared(compared)}",
     )
+
+
+def seldom_compared(standings: Sequence[ColumnStanding]) -> str:
+    """Who takes part in some columns only, and can be at the top of no more than those."""
+    absences = Counter(name for standing in standings for name in standing.absent)
+    if not absences:
+        return ""
+    parts = [f"{short_name(name)} in {len(standings) - count}" for name, count in absences.items()]
+    return f" Not compared in all {len(standings)}: {listed(parts)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from exitbench.benchmarks.results.schema import ACROSS_KEY
@@ -103,10 +103,25 @@ def rank_table(run: FinishedRun, group: Group, protocol: str, rows: Sequence[Acr
             *(TableColumn(title=titles[measure], measure="average_rank", better="lower") for measure in measures),
         ),
         rows=tuple(lines),
-        notes=tuple(rank_note(rows, measure, titles[measure]) for measure in measures),
+        notes=(
+            *(rank_note(rows, measure, titles[measure]) for measure in measures),
+            *(
+                note
+                for measure in measures
+                for note in absent_notes(run, by_measure[measure], f"Not ranked {titles[measure]}")
+            ),
+        ),
         protocol=protocol,
         model=group.model,
     )
+
+
+def absent_notes(run: FinishedRun, known: Collection[Name], what: str) -> list[str]:
+    """Which entries have no place in a statistic, so that its first is not taken for the best of all."""
+    names = [(entry.signal, entry.parameters) for entry in run.entries]
+    absent = [run.label(*name) for name in names if name not in known]
+    why = "a task without a value that counts, or parameters chosen on the scored samples"
+    return [f"{what} ({why}): {', '.join(absent)}."] if absent else []
 
 
 def rank_note(rows: Sequence[AcrossRow], measure: str, title: str) -> str:
@@ -153,6 +168,7 @@ def normalised_table(run: FinishedRun, group: Group, protocol: str, rows: Sequen
             f"0 is exiting at random at the same speed-up, 1 the oracle; the mean of the middle half of all runs, "
             f"{made_of(rows)}. Intervals: networks drawn anew within each task; they hold for networks trained alike "
             "on these tasks.",
+            *absent_notes(run, means, "Not part of this"),
         ),
         protocol=protocol,
         model=group.model,
@@ -195,6 +211,7 @@ def improvement_table(run: FinishedRun, group: Group, protocol: str, rows: Seque
             f"The share of networks on which the row's score is higher than the column's, ties one half, every task "
             f"counting alike; {made_of(rows)}. Bold: the interval lies above one half. It says how often, not by how "
             "much.",
+            *absent_notes(run, names, "Not part of this"),
         ),
         protocol=protocol,
         model=group.model,
@@ -232,6 +249,7 @@ def practical_table(run: FinishedRun, group: Group, protocol: str, rows: Sequenc
             "a flat prior, and Student's t or the normal law of the average's own test (the Bayesian correlated "
             f"t-test); {made_of(rows)}. They are about these tasks, and below five networks each about these networks.",
             "Bold: the row is better with at least 95%.",
+            *absent_notes(run, compared, "Not part of this"),
         ),
         protocol=protocol,
         model=group.model,

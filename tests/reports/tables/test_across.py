@@ -10,7 +10,7 @@ from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.figures.render import render
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import SourceRows
-from exitbench.reports.tables.across.across_tables import across_tables, variance_cell
+from exitbench.reports.tables.across.across_tables import absent_notes, across_tables, variance_cell
 from tests.support.shown_numbers import check_numbers
 from tests.support.table_runs import across_run, small_run
 
@@ -47,6 +47,18 @@ def test_tables_say_what_they_claim(run: FinishedRun) -> None:
     shares = [sum(int(cell.text.split("(")[1].rstrip("%)")) for cell in row.cells[1:]) for row in variance.rows]
     assert all(99 <= share <= 101 for share in shares)
     assert variance_cell({**run.across[0], "value": math.nan}, 1.0).status == "missing"
+
+
+def test_statistics_name_who_has_no_place_in_them(run: FinishedRun) -> None:
+    ranked = {(row["signal_a"], row["parameters_a"]) for row in run.across if row["statistic"] == "average_rank"}
+    absent = [run.label(entry.signal, entry.parameters) for entry in run.entries if entry.parameters.count("|")]
+    assert len(ranked) + len(absent) == len(run.entries)
+    tables = across_tables(run)
+    for table in tables[:4]:
+        named = [note for note in table.notes if note.startswith(("Not ranked by", "Not part of this"))]
+        assert len(named) == (2 if table is tables[0] else 1)
+        assert all(note.endswith(f"chosen on the scored samples): {', '.join(absent)}.") for note in named)
+    assert absent_notes(run, [(entry.signal, entry.parameters) for entry in run.entries], "Not part of this") == []
 
 
 def test_the_diagram_and_the_profile_are_drawn(run: FinishedRun) -> None:

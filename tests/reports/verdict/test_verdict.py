@@ -185,6 +185,14 @@ def test_winners_are_claimed_only_where_they_stand_alone() -> None:
     assert winners_sentence(tasks[:1]) == ()
 
 
+def test_who_was_not_compared_is_named_beside_winners_and_ranks() -> None:
+    tasks = [replace(made("SST-2", "A", behind=LEAD), absent=("D", "E")), made("RTE", "B", ("A",))]
+    assert "A on SST-2 (without D and E); no single winner" in words(winners_sentence(tasks))
+    columns = [replace(made("SST-2", "A"), absent=("D",)), replace(made("RTE", "A"), absent=("D", "E")), made("Q", "A")]
+    text = words(ranking_sentence(columns))
+    assert text.endswith("clearly ahead of all others: A (3). Not compared in all 3: D in 1 and E in 2.")
+
+
 def test_ranking_counts_columns_at_the_top() -> None:
     columns = [made("SST-2", "A"), made("RTE", "B", ("A",)), made("QNLI", "A", ("B",))]
     text = words(ranking_sentence(columns))
