@@ -53,6 +53,8 @@ POPULATION = 200_000
 RESAMPLES = 250
 """Resamples of a data set: a quarter of a run's. Percentiles of fewer resamples are noisier, never wider on average."""
 NOMINAL = {"coverage": 95.0, "error": 5.0}
+MOST_MARKED = 6.0
+"""The largest share of columns of equal signals in which a mark may be false, as it was asked for."""
 
 Column = tuple[OperatingPoint, int | None, str, str]
 COLUMNS: dict[str, Column] = {
@@ -85,6 +87,17 @@ class Tried:
         """The standard error of :attr:`percent`, from the nominal share."""
         share = NOMINAL[self.kind] / 100.0
         return 100.0 * math.sqrt(share * (1 - share) / self.draws)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it is what it says, up to two Monte Carlo errors: 95% held, 5% claimed, 6% where a column is marked.
+
+        Nominal levels and nothing else, so that no result could move a limit.
+        """
+        slack = 2 * self.monte_carlo_error
+        if self.kind == "coverage":
+            return self.percent >= NOMINAL["coverage"] - slack
+        return self.percent <= (MOST_MARKED if self.question.startswith("marks") else NOMINAL["error"]) + slack
 
 
 @dataclass(frozen=True, eq=False)

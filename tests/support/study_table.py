@@ -77,8 +77,9 @@ def study_table(counts: Sequence[Tried]) -> str:
 
 
 def shown(count: Tried) -> str:
-    """A share as the page has it."""
-    return f"{count.percent:.1f}% ± {count.monte_carlo_error:.1f} ({count.draws} draws)"
+    """A share as the page has it; one that is not what it says, by more than two Monte Carlo errors, is marked."""
+    mark = "" if count.keeps else " †"
+    return f"{count.percent:.1f}% ± {count.monte_carlo_error:.1f} ({count.draws} draws){mark}"
 
 
 def with_table(page: str, table: str) -> str:
