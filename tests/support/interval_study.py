@@ -207,7 +207,7 @@ def read_points(cache: ScoredCache, group: Sequence[int], questions: Questions) 
     return Entry({column_of(number.row): number for number in measured}, score_influences(merged))
 
 
-def tested_pairs(entries: Sequence[Entry], column: Column, pairs: Sequence[tuple[int, int]]) -> list[Difference]:
+def paired_tests(entries: Sequence[Entry], column: Column, pairs: Sequence[tuple[int, int]]) -> list[Difference]:
     """The paired tests of a column, as a run makes them."""
     numbers = [entry.numbers[column] for entry in entries]
     deals = [number.deals for number in numbers if number.deals is not None]
@@ -250,7 +250,7 @@ class Study:
     def _contest(self, entries: Sequence[Entry]) -> None:
         """The differences of a column: of the plain signal to an equal one, and of all equal ones to each other."""
         pairs = list(itertools.combinations(range(1, 1 + EQUAL), 2))
-        apart, *tests = tested_pairs(entries, COLUMNS[READ_OFF], [(0, 1), *pairs])
+        apart, *tests = paired_tests(entries, COLUMNS[READ_OFF], [(0, 1), *pairs])
         expected = truths()["plain"].accuracy - truths()["equal"].accuracy
         self.note(f"difference of {READ_OFF}", "coverage", apart.low <= expected <= apart.high)
         self.note(f"p of two equal signals, {READ_OFF}", "error", is_claimed(tests[0].p_value))

@@ -21,10 +21,10 @@ from tests.support.interval_study import (
     asked,
     column_of,
     draw,
+    paired_tests,
     read_points,
     scored,
     studied,
-    tested_pairs,
     truths,
 )
 from tests.support.learned_study import RANKED_LEARNED, LearnedStudy, committed_law
@@ -133,7 +133,7 @@ def test_what_the_study_measures_is_what_a_run_measures():
     }
     numbers = [(a, b) for a, b in itertools.combinations(range(4), 2) if (names[a], names[b]) in found]
     assert len(numbers) > 2
-    for (a, b), test in zip(numbers, tested_pairs(entries, column, numbers), strict=True):
+    for (a, b), test in zip(numbers, paired_tests(entries, column, numbers), strict=True):
         pair = found[names[a], names[b]]
         assert (test.low, test.high, test.p_value) == (pair["low"], pair["high"], pair["p_value"])
 
