@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from exitbench.benchmarks.replay.replay_signal import replay_signal
@@ -37,6 +37,9 @@ from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.registry.discovery import load_registry
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Signal = str | ExitSignal
 """A signal as a text (also a grid), or as an object: one of your own need not be registered."""

@@ -27,6 +27,8 @@ LEFTOVERS = {LOCK, partial_name(Path(INVENTORY)).name}
 RUN_RECORD, RUN_KEYS = "run.json", {"schema", "suite", "caches", "entries"}
 VIEWS = "views"
 """Who makes what is shown of a run, which a new run removes with the results it shows."""
+ASKED = "asked"
+"""Who makes the single tables and figures that a user asks for; a new run removes them, too."""
 DEEPEST = 2
 """Parts of a listed name: a file, or a file of a folder."""
 
@@ -46,7 +48,32 @@ class OutputFolder:
         Files are removed in the order they were listed. Raises InputError, with nothing touched, where a name is taken
         by a file that is not exitbench's.
         """
-        listed = {name for earlier in self.files.values() for name in earlier}
+        self._refuse_taken(names)
+        try:
+            for name in [name for stale in (*outdated, maker) for name in self.files.get(stale, [])]:
+                self._remove(self.path / name)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written: {reason(error)}") from error
+        self.files = {other: kept for other, kept in self.files.items() if other not in outdated} | {maker: list(names)}
+        self._write_inventory()
+
+    def add(self, maker: str, names: Sequence[str]) -> None:
+        """List what ``maker`` is about to write beside what it wrote before, of which nothing is removed.
+
+        A name that any maker has listed stays listed there. Raises InputError as :meth:`begin` does.
+        """
+        self._refuse_taken(names)
+        listed = self._listed()
+        new = [name for name in dict.fromkeys(names) if name not in listed]
+        if new:
+            self.files = self.files | {maker: [*self.files.get(maker, []), *new]}
+            self._write_inventory()
+
+    def _listed(self) -> set[str]:
+        return {name for earlier in self.files.values() for name in earlier}
+
+    def _refuse_taken(self, names: Sequence[str]) -> None:
+        listed = self._listed()
         for name in names:
             file = self.path / name
             if not self._is_inside(file):
@@ -56,12 +83,8 @@ class OutputFolder:
                     f"{file}: expected no such file, or one that exitbench wrote; found another: "
                     "move it, or give another folder with --out"
                 )
-        try:
-            for name in [name for stale in (*outdated, maker) for name in self.files.get(stale, [])]:
-                self._remove(self.path / name)
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be written: {reason(error)}") from error
-        self.files = {other: kept for other, kept in self.files.items() if other not in outdated} | {maker: list(names)}
+
+    def _write_inventory(self) -> None:
         write_text(self.path / INVENTORY, json.dumps({"files": self.files}, indent=1, sort_keys=True) + "\n")
 
     def _remove(self, file: Path) -> None:

@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
-from scipy.stats import binom
+
+from exitbench.benchmarks.statistics.paired_signs import binomial_cdf
 
 Losses = NDArray[np.float64]
 """The loss of every sample, [samples], at most 1."""
@@ -27,7 +28,7 @@ def binomial_p_value(losses: Losses, limit: float) -> float:
     >>> round(binomial_p_value(np.zeros(230), 0.01), 4)
     0.0991
     """
-    return float(binom.cdf(int(np.rint(losses.sum())), len(losses), limit))
+    return binomial_cdf(int(np.rint(losses.sum())), len(losses), limit)
 
 
 def hoeffding_bentkus_p_value(losses: Losses, limit: float) -> float:
@@ -36,7 +37,7 @@ def hoeffding_bentkus_p_value(losses: Losses, limit: float) -> float:
     mean = min(total / count, limit)
     # With 0 log 0 = 0, as a mean of exactly 0 needs it.
     divergence = xlogy(mean, mean / limit) + xlogy(1 - mean, (1 - mean) / (1 - limit))
-    bentkus = math.e * float(binom.cdf(math.ceil(round(total, ROUNDING)), count, limit))
+    bentkus = math.e * binomial_cdf(math.ceil(round(total, ROUNDING)), count, limit)
     return min(1.0, math.exp(-count * float(divergence)), bentkus)
 
 

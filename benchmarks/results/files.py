@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -17,6 +17,18 @@ from exitbench.benchmarks.results.record_schema import record_problem
 from exitbench.benchmarks.results.schema import ACROSS, KEY, SCHEMAS, Row, rows_of
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
 from exitbench.errors import InputError, one_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNITS = ".units"
+"""Where an unfinished run keeps its work."""
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """A parquet file as a table; pyarrow's own ``read_table`` loads what reads whole folders first."""
+    with pq.ParquetFile(path) as file:
+        return file.read()
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -45,10 +57,11 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 
 def check_unique(results: pa.Table) -> None:
     """Raise ValueError when two rows of ``results.parquet`` share a key: a defect, not a user's error."""
-    frame = results.select(list(KEY)).to_pandas()
-    double = frame.duplicated(keep=False)
-    if double.any():
-        raise ValueError(f"{int(double.sum())} rows share keys, the first: {frame[double].iloc[0].to_dict()}")
+    counts = Counter(zip(*(results[name].to_pylist() for name in KEY), strict=True))
+    double = [key for key, count in counts.items() if count > 1]
+    if double:
+        rows = sum(counts[key] for key in double)
+        raise ValueError(f"{rows} rows share keys, the first: {dict(zip(KEY, double[0], strict=True))}")
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,18 @@ class RunFiles:
         except ValueError as error:
             raise InputError(f"{self.path / 'results.parquet'}: {one_line(error)}") from None
 
+    def plain_rows(self, name: str) -> list[dict[str, Any]]:
+        """One of :data:`SCHEMAS` as plain values, an absent number as NaN, anything else that is absent as None.
+
+        Raises InputError like :meth:`table`.
+        """
+        table = self._read(name)
+        columns = [
+            column.to_numpy().tolist() if pa.types.is_floating(column.type) else column.to_pylist()
+            for column in table.columns
+        ]
+        return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
     def across(self) -> list[dict[str, Any]]:
         """The rows of ``across.parquet``; none for a run that was kept from before there were any."""
         if not (self.path / "across.parquet").exists():
@@ -104,7 +129,7 @@ class RunFiles:
         for name in names:
             self._read(name, pq.read_schema)
 
-    def _read(self, name: str, read: Callable[[Path], Any] = pq.read_table) -> Any:
+    def _read(self, name: str, read: Callable[[Path], Any] = read_parquet) -> Any:
         """What ``read`` makes of a file, its schema or its table; raises InputError where the columns are others."""
         file = self.path / f"{name}.parquet"
         if not file.is_file():

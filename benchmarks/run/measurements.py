@@ -14,10 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.results.files import write_part
+from exitbench.benchmarks.results.files import read_parquet, write_part
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import Row, rows_of, rows_table, table_of
 from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
@@ -147,12 +146,12 @@ class SavedMeasurements:
 
     @cached_property
     def rows(self) -> list[Row]:
-        return rows_of(pq.read_table(self.folder / "results.parquet"))
+        return rows_of(read_parquet(self.folder / "results.parquet"))
 
     @property
     def pairs(self) -> list[dict[str, Any]]:
         file = self.folder / "pairs.parquet"
-        return list(pq.read_table(file).to_pylist()) if file.exists() else []
+        return list(read_parquet(file).to_pylist()) if file.exists() else []
 
     def entries(self, protocol: str) -> list[ComparedEntry]:
         index = json.loads((self.folder / "compared.json").read_text(encoding="utf-8"))

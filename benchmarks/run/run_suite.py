@@ -18,9 +18,8 @@ from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from exitbench.benchmarks.results.files import RunFiles, check_unique, write_json, write_table
+from exitbench.benchmarks.results.files import UNITS, RunFiles, check_unique, read_parquet, write_json, write_table
 from exitbench.benchmarks.results.schema import ACROSS, SCHEMAS, rows_of, rows_table, table_of
 from exitbench.benchmarks.run.across_caches.across_rows import across_rows
 from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache, load_sources
@@ -34,12 +33,12 @@ from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import read_manifest
 from exitbench.errors import InputError
-from exitbench.output_folder import VIEWS, claimed
+from exitbench.output_folder import ASKED, VIEWS, claimed
 from exitbench.progress import ProgressBar
 from exitbench.signals.registry.discovery import load_registry
 from exitbench.workers import Failure, Unit, Workers, is_done
 
-RECORD, UNITS, JOINS, ACROSS_FILE = "run.json", ".units", "joins", "across"
+RECORD, JOINS, ACROSS_FILE = "run.json", "joins", "across"
 LITTLE = 64 * 2**20
 """Bytes of tensors that one process scores in less time than the others need to import torch."""
 
@@ -93,7 +92,7 @@ def run_suite(
             shutil.rmtree(out / UNITS, ignore_errors=True)  # of a run that was killed while it removed them
             raise InputError(f"{out} holds a finished run; give another folder with --out, or --force to replace it")
         across = [f"{ACROSS_FILE}.parquet"] if "pairs" in tables else []
-        folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables), *across], outdated=[VIEWS])
+        folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables), *across], outdated=[VIEWS, ASKED])
         rows = rows_of_caches(suite.caches, manifests)
         units = cache_units(suite, plan, resolved, out / UNITS, tables, sharing_caches(rows))
         workers = workers or Workers()
@@ -198,7 +197,7 @@ def write_results(
     averaged = {name: parts.pop(name, []) for name in ("results", "pairs")}
     joined = workers.begin(joins(out, parts), lambda _unit: None)
     results, pairs = (
-        pa.concat_tables([table_of(name, []), *map(pq.read_table, files)]) for name, files in averaged.items()
+        pa.concat_tables([table_of(name, []), *map(read_parquet, files)]) for name, files in averaged.items()
     )
     rows, tests = (table.filter(averaged_rows(table, layers)) for table in (results, pairs))
     averaged_over = rows_of(rows)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from exitbench.benchmarks.results.vocabulary import SIGNIFICANCE
 
@@ -51,6 +50,8 @@ class AverageRanks:
 
 def average_ranks(scores: NDArray[np.float64]) -> AverageRanks:
     """Ranks of ``scores`` [tasks, signals], larger being better, averaged over at least two tasks."""
+    from scipy.stats import friedmanchisquare, rankdata, studentized_range  # a second to load, and few runs need it
+
     tasks, signals = scores.shape
     ranks = np.stack([rankdata(-row) for row in scores])
     if signals < 2:

@@ -9,9 +9,24 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import _ufuncs
 
 from exitbench.benchmarks.scoring.groups import summed_by_group
+
+
+def binomial_pmf(successes: NDArray[np.int64], trials: int, chance: float) -> NDArray[np.float64]:
+    """The chance of exactly so many successes, for numbers of them from 0 to ``trials``.
+
+    This is the kernel of ``scipy.stats.binom``, to the last bit: loading ``scipy.stats`` takes as long as a small run.
+    """
+    return np.asarray(_ufuncs._binom_pmf(successes, trials, chance))
+
+
+def binomial_cdf(successes: int, trials: int, chance: float) -> float:
+    """The chance of at most so many successes, 0 for fewer than none; the kernel of ``scipy.stats.binom`` as above."""
+    if successes < 0 or successes >= trials:
+        return float(successes >= trials)
+    return float(_ufuncs._binom_cdf(successes, trials, chance))
 
 
 def sign_test(signs: NDArray[np.int64], groups: NDArray[np.int64] | None = None) -> float:
@@ -28,7 +43,7 @@ def sign_test(signs: NDArray[np.int64], groups: NDArray[np.int64] | None = None)
     for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
         # How many of the groups of one size have a plus: each moves the total by twice its size.
         plus = np.zeros(size * count + 1)
-        plus[::size] = binom.pmf(np.arange(count + 1), count, 0.5)
+        plus[::size] = binomial_pmf(np.arange(count + 1), count, 0.5)
         chances = np.convolve(chances, plus)
     totals = 2 * np.arange(len(chances)) - (len(chances) - 1)
     return min(float(chances[np.abs(totals) >= abs(int(sums.sum()))].sum()), 1.0)

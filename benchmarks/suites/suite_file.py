@@ -2,16 +2,17 @@
 
 Keys (those with a default may be left out)::
 
-    name               text; also the default output folder
     caches             names under fixtures/caches, or paths relative to the suite file
     signals            texts of signals, grids as cap[alpha=0.01|0.1]
-    layers             layers shown in tables and figures: numbers from 1, or fractions of the depth ("1/2")
-    speed_ups          speed-ups at which signals are compared
-    primary_speed_up   whose choice of parameters serves DIS and whatever else belongs to no operating point
-    protocols          of in-sample, cross-fit, held-out
-    resamples          bootstrap replicates
-    seed               of folds and resamples
 
+    name               text; also the default output folder                        (the file's name without ending)
+    layers             layers shown in tables and figures: numbers from 1, or fractions of the depth ("1/2")
+                                                                                   (["1/6", "1/2", "5/6"])
+    speed_ups          speed-ups at which signals are compared                     ([2, 3, 4])
+    primary_speed_up   whose choice of parameters serves DIS and whatever else belongs to no operating point (2)
+    protocols          of in-sample, cross-fit, held-out                           (["in-sample", "cross-fit"])
+    resamples          bootstrap replicates                                        (1000)
+    seed               of folds and resamples                                      (0)
     description        one line for `exitbench list suites`                        (empty)
     folds              of the cross-fit protocol                                   (5)
     losses             points of task score, for the largest speed-up within a loss ([0.5, 1.0])
@@ -125,15 +126,15 @@ class SuiteFile(BaseModel):
     """The keys of a suite file with their types; what values make sense is for :class:`Questions` to say."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str
+    name: str = ""
     caches: tuple[str, ...]
     signals: tuple[str, ...]
-    layers: tuple[LayerNumber, ...]
-    speed_ups: tuple[Number, ...]
-    primary_speed_up: Number
-    protocols: tuple[str, ...]
-    resamples: WholeNumber
-    seed: WholeNumber
+    layers: tuple[LayerNumber, ...] = Questions.layers
+    speed_ups: tuple[Number, ...] = Questions.speed_ups
+    primary_speed_up: Number = Questions.primary_speed_up
+    protocols: tuple[str, ...] = Questions.protocols
+    resamples: WholeNumber = Questions.resamples
+    seed: WholeNumber = Questions.seed
     description: str = ""
     folds: WholeNumber = 5
     losses: tuple[Number, ...] = (0.5, 1.0)
@@ -192,14 +193,15 @@ def suite_of_values(values: Mapping[str, Any], file: Path, fixtures: Path = FIXT
     def path(text: str) -> Path:
         return cache_path(text, file.parent, fixtures)
 
+    name = read.name or file.stem
     caches = tuple(map(path, read.caches))
     asked = {field.name: getattr(read, field.name) for field in dataclasses.fields(Questions)}
     try:
         questions = Questions(**asked)
     except InputError as error:
-        raise InputError(f"suite {read.name!r}: {error}") from None
+        raise InputError(f"suite {name!r}: {error}") from None
     return Suite(
-        name=read.name,
+        name=name,
         caches=caches,
         signals=read.signals,
         questions=questions,

@@ -8,11 +8,12 @@ import errno
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
 
+from exitbench.cli.crash_place import crash_lines
 from exitbench.cli.ctrl_c import STOPPED, stopped_like_ctrl_c, stopping
 from exitbench.cli.standard_streams import lenient_streams
 from exitbench.cli.terminal import echo
@@ -21,11 +22,14 @@ from exitbench.errors import InputError, one_line
 VERBS = {
     "run": "Run",
     "report": "Run",
+    "table": "Run",
+    "figure": "Run",
     "compare": "Run",
     "check": "Run",
     "threshold": "Run",
     "power": "Run",
     "list": "Look around",
+    "watch": "Signals",
     "score": "Signals",
     "new-signal": "Signals",
     "test-signal": "Signals",
@@ -46,7 +50,10 @@ VERBS = {
 FILES = {"list": "list_", "import": "import_", "test-signal": "check_signal"}
 """Verbs whose file in ``verbs/`` has another name: Python has two of the words, and pytest collects ``test_*.py``."""
 
-WRITERS = {"run", "report", "score", "new-signal", "import", "compact", "derive", "cascade", "train", "collect"}
+WRITERS = {
+    *("run", "report", "table", "figure", "score", "new-signal", "import", "compact", "derive", "cascade", "train"),
+    "collect",
+}
 """Verbs whose result is in files: they have done their work even if nobody can read what they print."""
 
 DEFECT = 70
@@ -71,11 +78,12 @@ def options(
     """Benchmark early-exit signals on cached outputs of multi-exit networks."""
 
 
-def build() -> typer.Typer:
-    """The whole program, every verb registered under its heading."""
+def build(verbs: Iterable[str] = VERBS) -> typer.Typer:
+    """The program with some verbs, by default all, each registered under its heading."""
     app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
     app.callback()(options)
-    for verb, heading in VERBS.items():
+    for verb in verbs:
+        heading = VERBS[verb]
         name = FILES.get(verb, verb.replace("-", "_"))
         module = importlib.import_module(f"exitbench.cli.verbs.{name}")
         app.command(verb, rich_help_panel=heading)(stopping()(module.command))
@@ -86,6 +94,12 @@ def build() -> typer.Typer:
 def whole_command() -> Callable[..., object]:
     """The program as it parses words, which takes a while to make from the signatures of all verbs."""
     return typer.main.get_command(build())
+
+
+@functools.cache
+def command_of(verb: str) -> Callable[..., object]:
+    """The program as one who names this verb sees it: the others' files are not even opened."""
+    return typer.main.get_command(build((verb,)))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -107,14 +121,15 @@ def exit_code(words: list[str], *, debug: bool) -> int:
     """What the program ends with; an error is printed in one line, or raised with ``debug``."""
     try:
         refuse_other_encodings(words)
-        code = whole_command()(args=words, prog_name="exitbench", standalone_mode=False)
+        parse = command_of(words[0]) if words[0] in VERBS else whole_command()
+        code = parse(args=words, prog_name="exitbench", standalone_mode=False)
     except KeyboardInterrupt:  # before the verb began
         code = STOPPED
     except Exception as error:
         if debug:
             raise
-        message, code = line_and_code(error)
-        echo(message, err=True)
+        lines, code = lines_and_code(error)
+        echo(*lines, err=True)
     return code if isinstance(code, int) else 0
 
 
@@ -127,13 +142,14 @@ def refuse_other_encodings(words: list[str]) -> None:
             raise InputError(f"expected arguments in UTF-8, found {word!r}") from None
 
 
-def line_and_code(error: Exception) -> tuple[str, int]:
-    """The one line that is printed for an error, and its exit code."""
+def lines_and_code(error: Exception) -> tuple[list[str], int]:
+    """The one line that is printed for an error, and its exit code; for a crash of a user's signal where it was."""
     if isinstance(error, typer.TyperException):
-        return f"error: {' '.join(error.format_message().split())}", 2
+        return [f"error: {' '.join(error.format_message().split())}"], 2
     if isinstance(error, InputError):
-        return f"error: {error}", 2
+        first, *source = crash_lines(error) or [str(error)]
+        return [f"error: {first}", *source], 2
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return f"error: {where}{(error.strerror or str(error)).lower()}", 2
-    return f"defect in exitbench: {type(error).__name__}: {one_line(error)}; --debug shows where", DEFECT
+        return [f"error: {where}{(error.strerror or str(error)).lower()}"], 2
+    return [f"defect in exitbench: {type(error).__name__}: {one_line(error)}; --debug shows where"], DEFECT

@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from exitbench.signals.registry.registry import Registry
 
 
+def separate_signals(written: Sequence[str] | None) -> list[str]:
+    """The texts of an option that may be repeated and may list several, ``a,b``; commas in brackets separate nothing.
+
+    >>> separate_signals(["deebert,cap[alpha=1,center=true]", "nsp"])
+    ['deebert', 'cap[alpha=1,center=true]', 'nsp']
+    """
+    from exitbench.bracketed_text import split_outside
+
+    return [part.strip() for text in written or () for part in split_outside(text, ",")]
+
+
 def load(directories: Sequence[Path] | None) -> Registry:
     """All signals, those of ``directories`` included; a line on standard error for every file that did not load."""
     from exitbench.signals.registry.discovery import load_registry

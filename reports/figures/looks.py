@@ -1,15 +1,9 @@
-"""What all figures share: what one is named by, the entries' looks, and legends that stay off the data."""
+"""What all figures share: what one is named by, and how every entry looks, on paper and in the browser."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Drawing
-from matplotlib.lines import Line2D
 
 from exitbench.reports.figures.style import line_style, marker, shades, shortened
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -82,55 +76,3 @@ def looks_of(run: FinishedRun, cache: CacheMetadata | None = None, protocol: str
             )
         )
     return looks
-
-
-def cache_of(run: FinishedRun, spec: FigureSpec) -> CacheMetadata:
-    """The cache a figure is of."""
-    return next(cache for cache in run.caches if cache.name == spec.cache)
-
-
-def of_entry(frame: pd.DataFrame, entry: RunEntry) -> pd.DataFrame:
-    """The rows of one entry."""
-    return frame[(frame["signal"] == entry.signal) & (frame["parameters"] == entry.parameters)]
-
-
-def of_place(frame: pd.DataFrame, cache: str, protocol: str) -> pd.DataFrame:
-    """The rows of one cache under one protocol."""
-    return frame[(frame["cache"] == cache) & (frame["protocol"] == protocol)]
-
-
-def handles_of(looks: Sequence[Look], *, lines: bool = True) -> list[Line2D]:
-    """Entries of a legend: colour and marker together."""
-    return [
-        Line2D(
-            [],
-            [],
-            color=look.colour,
-            marker=look.marker,
-            linestyle="-" if lines else "none",
-            markersize=0.85 * look.size,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
-            label=look.label,
-        )
-        for look in looks
-    ]
-
-
-def legend_beside(drawing: Drawing, handles: Sequence[Line2D]) -> None:
-    """A legend to the right of all panels; the figure grows when it needs more columns than one."""
-    width, height = drawing.get_size_inches()
-    rows = max(int((height - 0.3) / 0.19), 1)
-    columns = 1 + (len(handles) - 1) // rows
-    drawing.set_size_inches(width + 1.9 * (columns - 1), height)
-    drawing.legend(handles=list(handles), loc="outside right upper", ncols=columns, handlelength=2.2)
-
-
-def legend_above(drawing: Drawing, handles: Sequence[Line2D], columns: int) -> None:
-    """A legend over all panels."""
-    drawing.legend(handles=list(handles), loc="outside upper left", ncols=columns)
-
-
-def grid(axes: Axes) -> None:
-    """A faint grid behind the data."""
-    axes.grid(visible=True, color="#e4e4e4", linewidth=0.6)

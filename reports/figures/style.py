@@ -7,13 +7,6 @@ name, so that it, too, looks the same in every figure of every run.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
-
-import matplotlib as mpl
-import numpy as np
-from matplotlib.colors import to_hex, to_rgb
-
-mpl.use("agg")
 
 KNOWN = {
     "deebert": ("#332288", "o"),
@@ -31,29 +24,6 @@ OTHERS = ("#cc6677", "#0077bb", "#b8860b", "#005f5f", "#ee3377", "#5f4690", "#6b
 MARKERS = ("h", "p", "d", "<", ">", "8", "H")
 LINES = ("-", "--", "-.", ":")
 BOUNDS = {"oracle": "#222222", "final": "#222222", "fixed": "#999999", "random": "#777777"}
-
-SETTINGS: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titley": 1.0,  # a place that is given need not be computed from all ticks; none of them stand on top
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "figure.dpi": 100,
-    "savefig.dpi": 150,
-    "svg.fonttype": "none",  # text stays text: readable by screen readers, and signs DejaVu lacks still show
-    "text.parse_math": False,  # a dollar in a name is a dollar
-    "figure.constrained_layout.use": True,
-    "path.simplify": True,
-    "path.simplify_threshold": 0.5,
-}
-"""Settings over seaborn's ticks theme."""
 
 
 def number_of(signal: str, salt: str) -> int:
@@ -78,9 +48,14 @@ def shades(signal: str, count: int) -> list[str]:
     """
     if count == 1:
         return [colour(signal)]
-    base = np.array(to_rgb(colour(signal)))
-    dark, light = 0.45 * base, base + 0.6 * (1 - base)
-    return [to_hex(dark + (light - dark) * position) for position in np.linspace(0, 1, count)]
+    base = [int(colour(signal)[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    tints = []
+    for number in range(count):
+        position = number / (count - 1)
+        ends = ((0.45 * channel, channel + 0.6 * (1 - channel)) for channel in base)
+        channels = (round(255 * (dark + (light - dark) * position)) for dark, light in ends)
+        tints.append("#" + "".join(f"{channel:02x}" for channel in channels))
+    return tints
 
 
 def marker(signal: str) -> str:

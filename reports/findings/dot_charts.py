@@ -61,6 +61,18 @@ class DotChart:
         return not any(row.dots for panel in self.panels for row in panel.rows)
 
 
+TEXT_SIZES = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "xtick.labelsize": "medium",
+    "ytick.labelsize": "medium",
+    "legend.fontsize": 8.5,
+    "figure.dpi": 100,
+    "savefig.dpi": 150,
+}
+"""These pictures stand on a page of the docs, not in a column of a paper."""
+
+
 def drawn_svg(chart: DotChart) -> str:
     """The picture as SVG; equal charts give equal text."""
     import matplotlib as mpl
@@ -68,10 +80,10 @@ def drawn_svg(chart: DotChart) -> str:
     import seaborn as sns
     from matplotlib.lines import Line2D
 
-    from exitbench.reports.figures.shrink_svg import smaller
-    from exitbench.reports.figures.style import SETTINGS
+    from exitbench.reports.figures.drawing.render import SETTINGS
+    from exitbench.reports.figures.drawing.shrink_svg import smaller
 
-    settings: Any = {**SETTINGS, "svg.hashsalt": chart.name}
+    settings: Any = {**SETTINGS, **TEXT_SIZES, "svg.hashsalt": chart.name}
     with sns.axes_style("ticks"), mpl.rc_context(settings):
         heights = [max(1, len(panel.rows)) for panel in chart.panels]
         drawing, axes = plt.subplots(

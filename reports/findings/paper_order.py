@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy.stats import kendalltau
-
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import fixed
@@ -65,6 +63,8 @@ class Order:
         names = self.shared
         if len(names) < 2:
             return math.nan
+        from scipy.stats import kendalltau  # a second to load, and only findings need it
+
         correlation = kendalltau([round(self.ours[name], SAME) for name in names], [self.paper[name] for name in names])
         return float(correlation.statistic)
 

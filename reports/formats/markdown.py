@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from exitbench.printable import printable
-from exitbench.reports.formats.csv import heading
+from exitbench.reports.formats.records import heading
 from exitbench.reports.tables.table import Cell, Table
 
 INLINE = re.compile(r"([\\`*_\[\]|~$#^@])")

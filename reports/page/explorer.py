@@ -15,10 +15,9 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, operating_point
@@ -29,6 +28,9 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.protocol_order import cautious_first
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.run_caches import CacheMetadata
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
 RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)

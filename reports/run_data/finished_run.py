@@ -5,14 +5,11 @@ Names come from signals, tasks and classes that anybody may have written; they a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, operating_point
@@ -23,6 +20,9 @@ from exitbench.reports.run_data.identical import Identical, identical_entries
 from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group, cache_metadata
 from exitbench.reports.run_data.run_entry import RunEntry, told_apart
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TASK_TITLES = {
     "sst2": "SST-2",
@@ -74,16 +74,12 @@ class FinishedRun:
         return {row.key: row for row in self.files.rows()}
 
     @cached_property
-    def pairs(self) -> pd.DataFrame:
-        return self.files.table("pairs")
-
-    @cached_property
     def pair_rows(self) -> list[dict[str, Any]]:
         """The rows of ``pairs.parquet`` as plain values, with None for an empty layer."""
-        columns = {str(name): values.tolist() for name, values in self.pairs.items()}
-        columns["operating_point"] = [operating_point(text) for text in columns["operating_point"]]
-        columns["layer"] = [None if math.isnan(layer) else int(layer) for layer in columns["layer"]]
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        rows = self.files.plain_rows("pairs")
+        for row in rows:
+            row["operating_point"] = operating_point(row["operating_point"])
+        return rows
 
     @cached_property
     def across(self) -> list[AcrossRow]:

@@ -44,7 +44,7 @@ def run_folder(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["verify", "CACHE"],
         pytest.param(["run", "CACHE", *QUICK, "--out", "OUT"], marks=pytest.mark.e2e),
         ["compare", "RUN", "RUN", "--all"],
-        pytest.param(["report", "RUN", "--jobs", "1"], marks=pytest.mark.e2e),
+        pytest.param(["report", "RUN"], marks=pytest.mark.e2e),
         ["threshold", "CACHE", "--signal", "deebert", "--speed-up", "1.5", "--resamples", "2"],
         ["verify", f"./{HOSTILE}"],
         ["run", HOSTILE],
@@ -78,13 +78,16 @@ def test_a_hostile_name_is_printed_visibly(
 
 @pytest.fixture(scope="module")
 def reported(run_folder: Path) -> Path:
-    assert exit_code("report", run_folder, "--jobs", 1) == 0
+    for words in (["report", run_folder], ["table", run_folder, "--all"], ["figure", run_folder, "--all", "--jobs", 1]):
+        assert exit_code(*words) == 0
     return run_folder
 
 
 @pytest.mark.e2e
 def test_no_table_and_no_page_holds_a_control_character(reported: Path) -> None:
-    texts = {path.name: path.read_bytes().decode() for path in (*reported.glob("tables/*"), *reported.glob("*.html"))}
+    texts = {
+        path.name: path.read_bytes().decode() for path in (*reported.glob("tables/*.[cmt]*"), *reported.glob("*.html"))
+    }
     assert {Path(name).suffix for name in texts} == {".md", ".csv", ".tex", ".html"}
     unsafe = {name: UNSAFE.search(text.replace("\r\n", "\n")) for name, text in texts.items()}
     assert [name for name, character in unsafe.items() if character] == []

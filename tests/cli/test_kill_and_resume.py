@@ -52,7 +52,7 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_results_and_page(tmp_pa
             assert all(gone(process, seconds=20) for process in processes)
         assert (killed / "out" / "run.json").exists() or not (killed / "out" / "report.html").exists()
     if start(killed, *run).wait(200) == 2:  # it was finished, perhaps but for its report
-        assert start(killed, "report", "out", "--jobs", "2").wait(200) == 0
+        assert start(killed, "report", "out").wait(200) == 0
     resumed, expected = contents(killed / "out"), contents(whole / "out")
     assert resumed.keys() == expected.keys()
     assert [name for name in expected if resumed[name] != expected[name]] == []

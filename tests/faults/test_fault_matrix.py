@@ -55,8 +55,8 @@ LONG.sort(key=lambda case: case[2])  # whoever stops early has met every fault w
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultServer]:
-    server = FaultServer(tmp_path_factory.mktemp("drawings"))
+def server() -> Iterator[FaultServer]:
+    server = FaultServer()
     yield server
     server.close()
 

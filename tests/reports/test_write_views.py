@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,9 @@ from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.cli.app import main
 from exitbench.errors import InputError
 from exitbench.output_folder import INVENTORY
-from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.write_views import write_views
-from exitbench.workers import Workers
 from tests.support.page_reader import read_page
 from tests.support.table_runs import contested_run, small_run, three_rows
 
@@ -39,13 +39,28 @@ def viewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_run_gets_every_table_and_figure_in_every_form_and_a_page(viewed: Path) -> None:
-    run = FinishedRun(viewed)
-    names = {f"{table.name}.{ending}" for table in tables_of(run) for ending in ("csv", "md", "tex")}
-    assert {path.name for path in (viewed / "tables").iterdir()} == names
-    names = {f"{figure.name}.{ending}" for figure in figures_of(run) for ending in ("svg", "png")}
-    assert {path.name for path in (viewed / "figures").iterdir()} == names
+def test_a_run_gets_a_page_and_the_main_tables_with_an_index_and_no_figure(viewed: Path) -> None:
+    names = {f"{table}.{ending}" for table in ("main", "loss", "dis") for ending in ("csv", "md", "tex")}
+    assert {path.name for path in (viewed / "tables").iterdir()} == {*names, "index.md"}
+    index = (viewed / "tables" / "index.md").read_text()
+    for table in tables_of(FinishedRun(viewed)):
+        assert (f"({table.name}.md)" in index) != (f"`{table.name}`" in index), table.name
+    assert not (viewed / "figures").exists()
     assert (viewed / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.process
+def test_nothing_that_draws_is_loaded_for_the_views_of_a_run(viewed: Path, tmp_path: Path) -> None:
+    shutil.copytree(viewed, tmp_path / "run")
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from exitbench.reports.write_views import write_views\n"
+        "from exitbench.reports.run_data.finished_run import FinishedRun\n"
+        f"write_views(FinishedRun(Path({str(tmp_path / 'run')!r})))\n"
+        "print(sorted({'matplotlib', 'seaborn', 'PIL'} & sys.modules.keys()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "[]\n"
 
 
 def test_views_leave_the_result_files_alone(viewed: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -55,17 +70,16 @@ def test_views_leave_the_result_files_alone(viewed: Path, tmp_path_factory: pyte
     assert {path.name for path in viewed.iterdir() if path.name.startswith(".")} == {INVENTORY}
 
 
-@pytest.mark.process
-def test_two_processes_draw_the_same_bytes_and_old_files_go(viewed: Path, tmp_path: Path) -> None:
+def test_the_same_views_are_made_again_and_old_files_go(viewed: Path, tmp_path: Path) -> None:
     again = tmp_path / "run"
     shutil.copytree(viewed, again)
     inventory = json.loads((again / INVENTORY).read_text())
     inventory["files"]["views"] += ["tables/stale.csv", "figures/stale.svg"]
     (again / INVENTORY).write_text(json.dumps(inventory))
     (again / "tables" / "stale.csv").write_text("old")
+    (again / "figures").mkdir()
     (again / "figures" / "stale.svg").write_text("old")
-    with Workers(2) as workers:
-        write_views(FinishedRun(again), workers)
+    write_views(FinishedRun(again))
     assert contents(again) == contents(viewed)
 
 
@@ -120,7 +134,7 @@ def test_the_verb_puts_several_runs_on_one_page(
     tiny, other = tmp_path / "a tiny run", tmp_path / "another run"
     shutil.copytree(three_rows(tmp_path_factory), tiny)
     shutil.copytree(contested_run(tmp_path_factory), other)
-    assert exit_code("report", str(tiny), str(other), "--out", str(tmp_path / "both"), "--jobs", "1") == 0
+    assert exit_code("report", str(tiny), str(other), "--out", str(tmp_path / "both")) == 0
     assert (tiny / "tables").is_dir()
     assert (other / "tables").is_dir()
     headings = {heading.text for heading in read_page(tmp_path / "both" / "report.html").all("h2")}

@@ -49,8 +49,7 @@ class Case:
         self.made = self.folder / self.verb.made
 
     def start(self, limits: Limits | None = None, words: tuple[str, ...] | None = None) -> Running:
-        logs, draws = self.folder.with_suffix(".logs"), self.verb.draws and words is None
-        return self.server.start(list(words or self.verb.words), self.folder, logs, limits, draws=draws)
+        return self.server.start(list(words or self.verb.words), self.folder, self.folder.with_suffix(".logs"), limits)
 
     def reach(self, running: Running, share: float) -> None:
         """Wait until a process has done this share of what it usually does."""
@@ -102,7 +101,7 @@ class Case:
         there = self.verb.complete(self.made)
         words = (*self.verb.words, *self.verb.again)
         if there and self.verb.name.startswith("run"):
-            words = ("report", self.verb.made, "--jobs", "1")
+            words = ("report", self.verb.made)
         done = there and snapshot(self.folder) == self.expected.files
         if not done:
             self.ended(self.start(words=words), 0)

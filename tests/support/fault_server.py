@@ -23,12 +23,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import exitbench
-from tests.support.remembered_drawings import remember_drawings
 
 LIBRARIES = (
     "torch",
     "pandas",
-    "matplotlib.pyplot",
     "transformers",
     "datasets",
     "accelerate",
@@ -161,10 +159,9 @@ def server_environment() -> dict[str, str]:
 
 
 class FaultServer:
-    """The forking process and the line between it and the tests; ``drawings`` is a folder for figures."""
+    """The forking process and the line between it and the tests."""
 
-    def __init__(self, drawings: Path) -> None:
-        self.drawings = drawings
+    def __init__(self) -> None:
         words = [sys.executable, "-c", "from tests.support.fault_server import serve; serve()"]
         environment = server_environment()
         self.process = subprocess.Popen(
@@ -178,14 +175,11 @@ class FaultServer:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def start(
-        self, words: list[str], folder: Path, logs: Path, limits: Limits | None = None, *, draws: bool = False
-    ) -> Running:
-        """``exitbench WORDS`` in ``folder``; figures of the same results are taken from before unless it ``draws``."""
+    def start(self, words: list[str], folder: Path, logs: Path, limits: Limits | None = None) -> Running:
+        """``exitbench WORDS`` in ``folder``."""
         logs.mkdir(exist_ok=True)
         out, err = (logs / f"{len(list(logs.iterdir()))}.{name}" for name in ("out", "err"))
         request = {"words": words, "folder": str(folder), "out": str(out), "err": str(err)}
-        request["drawings"] = "" if draws else str(self.drawings)
         pid = self.ask(request | asdict(limits or Limits()))
         while not out.exists():  # the last thing before the verb
             time.sleep(0.002)
@@ -299,9 +293,6 @@ def _run(request: dict[str, Any]) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (request["open_files"],) * 2)
     if request["no_privileges"] and os.geteuid() == 0:
         _drop(FILE_PERMISSIONS)
-    if request["drawings"]:
-        unlimited = request["file_bytes"] is None and request["open_files"] is None
-        remember_drawings(Path(request["drawings"]), keep=unlimited)
     sys.argv = ["exitbench", *request["words"]]
     from exitbench.cli.app import main
 

@@ -63,7 +63,7 @@ class Verb:
 
     ``unfinished`` are files or folders that a stopped process may leave, because the next one goes on with them;
     ``again`` is what the next one needs in addition; ``workers`` says that other processes do most of the work;
-    ``draws`` that figures are drawn each time; ``share`` is how many of the moments of the slow tests it meets.
+    ``share`` is how many of the moments of the slow tests it meets.
     """
 
     name: str
@@ -74,7 +74,6 @@ class Verb:
     unfinished: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
     workers: bool = False
-    draws: bool = False
     share: float = 1.0
 
 
@@ -99,7 +98,7 @@ VERBS = (
     Verb(
         "run --force", (*RUN, "--jobs", "1", "--force"), "made", ("cache", "made"), is_run, ("made/.units",), share=0.4
     ),
-    Verb("report", ("report", "made", "--jobs", "1"), "made", ("cache", "made"), is_run, draws=True),
+    Verb("report", ("report", "made"), "made", ("cache", "made"), is_run),
     Verb("check --update", ("check", "small.toml", "--update", "--jobs", "1"), "small.csv", ("cache", "small.toml")),
     Verb(
         "import",

@@ -89,8 +89,8 @@ class Child:
     processor: float
 
 
-def child(command: Sequence[str]) -> Child:
-    """Run a program to its end, its output thrown away; raises CalledProcessError unless it ends with 0."""
+def child(command: Sequence[str], expected: int = 0) -> Child:
+    """Run a program to its end, its output thrown away; raises CalledProcessError unless it ends as ``expected``."""
     start = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
@@ -98,6 +98,6 @@ def child(command: Sequence[str]) -> Child:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.perf_counter() - start
-    if process.returncode:
+    if process.returncode != expected:
         raise subprocess.CalledProcessError(process.returncode, list(command), stderr=complaint)
     return Child(wall, usage.ru_utime + usage.ru_stime)

@@ -20,6 +20,7 @@ MODULES = (
     "test_collect_speed",
     "test_live_speed",
     "test_start_speed",
+    "test_loop_speed",
     "test_today_speed",
 )
 """The benchmark files in the order of the table."""

@@ -9,7 +9,7 @@ from exitbench.cli.terminal import echo
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="The cache to copy.", show_default=False)],
+    cache: Annotated[str, typer.Argument(help="The cache to copy, by name or path.", show_default=False)],
     target: Annotated[Path, typer.Argument(help="Where the compact copy goes.", show_default=False)],
 ) -> None:
     """Copy a cache without its features: all eight signals still run on it.
@@ -21,6 +21,9 @@ def command(
     `exitbench compact big-cache small-cache`
     """
     from exitbench.cache import compact
+    from exitbench.cli.cache_argument import named_cache
+
+    source = named_cache(cache)
 
     compact(source, target)
     sizes = [sum(file.stat().st_size for file in path.iterdir()) for path in (source, target)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.cache_argument import named_cache
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.formats.answer_lines import write_answers
@@ -58,7 +59,7 @@ def command(
         float | None, typer.Option(help="Find the threshold for this speed-up on --calibrate.", show_default=False)
     ] = None,
     calibrate: Annotated[
-        Path | None, typer.Option(help="A cache of this model, to read or learn from.", show_default=False)
+        str | None, typer.Option(help="A cache of this model, by name or path.", show_default=False)
     ] = None,
     target: TargetOption = None,
     batch_size: Annotated[
@@ -144,7 +145,9 @@ def command(
     else:
         chosen = grid[0]
         if calibrate is not None:
-            chosen, threshold = _calibrated(network, grid, calibrate, threshold, speed_up, target_name(target))
+            chosen, threshold = _calibrated(
+                network, grid, named_cache(calibrate), threshold, speed_up, target_name(target)
+            )
         assert threshold is not None
         network.to(processes(device).device)
         classifier = EarlyExitClassifier(network, chosen, threshold, precision=precision)
@@ -175,7 +178,7 @@ def _time_requests(
         echo(f"wrote {out}", err=True)
 
 
-def _refuse_thresholds(threshold: float | None, speed_up: float | None, calibrate: Path | None) -> None:
+def _refuse_thresholds(threshold: float | None, speed_up: float | None, calibrate: str | None) -> None:
     """An InputError for options on the threshold that contradict each other, or a speed-up that is none."""
     from exitbench.benchmarks.thresholds.recommend import asked_point
     from exitbench.errors import InputError

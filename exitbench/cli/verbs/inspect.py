@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +20,7 @@ MANY_ROWS = 20_000
 
 
 def command(
-    cache: Annotated[Path, typer.Argument(help="The cache's directory.", show_default=False)],
+    cache: Annotated[str, typer.Argument(help="A cache, by name or path.", show_default=False)],
     target: TargetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
@@ -35,9 +34,10 @@ def command(
     `exitbench inspect fixtures/caches/mpnet-base-sst2-dev`
     """
     from exitbench.cache import cache_card
+    from exitbench.cli.cache_argument import named_cache
     from exitbench.cli.unchanged_cache import unchanged_cache
 
-    opened = unchanged_cache(cache)
+    opened = unchanged_cache(named_cache(cache))
     card = cache_card(opened, target_name(target))
     card["smallest_difference"] = smallest_difference(opened, target_name(target))
     if as_json:

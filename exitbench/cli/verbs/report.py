@@ -1,8 +1,7 @@
-"""``exitbench report``: tables, figures and the page again, from stored results."""
+"""``exitbench report``: the main tables and the page again, from stored results."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,6 @@ from exitbench.cli.terminal import echo
 
 def command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR", help="Folders of finished runs.")],
-    jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.", show_default=False)] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -21,10 +19,11 @@ def command(
         ),
     ] = None,
 ) -> None:
-    """Render tables, figures and the page of a run again; several runs side by side on one page.
+    """Render the main tables and the page of a run again; several runs side by side on one page.
 
-    Nothing is computed again: the views show what the result files hold. Each run's own folder gets its tables,
-    figures and page; a page for several runs, or one asked for with --out, is written beside that.
+    Nothing is computed again: the views show what the result files hold. Each run's own folder gets its tables and
+    page; a page for several runs, or one asked for with --out, is written beside that. `exitbench table` and
+    `exitbench figure` make all other tables and the figures.
 
     **Examples**
 
@@ -38,7 +37,6 @@ def command(
     from exitbench.reports.page.page import write_page
     from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.reports.write_views import PAGE, write_views
-    from exitbench.workers import Workers
 
     if len({run.resolve() for run in runs}) < len(runs):
         raise InputError("expected different runs, found the same folder twice")
@@ -47,9 +45,8 @@ def command(
     for run in runs:
         if not RunFiles(run).record.get("complete"):
             echo(f"{run} is incomplete: its views show what is there", err=True)
-    with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
-        for run in runs:
-            write_views(FinishedRun(run), workers)
+    for run in runs:
+        write_views(FinishedRun(run))
     page = runs[0] / PAGE
     if out is not None or len(runs) > 1:
         folder = out or Path("out") / "report"

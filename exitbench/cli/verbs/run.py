@@ -15,16 +15,21 @@ from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo, terminal_console
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from exitbench.benchmarks.suites.suite import Suite
     from exitbench.reports.run_data.finished_run import FinishedRun
+    from exitbench.signals.registry.registry import Registry
     from exitbench.workers import Workers
 
 MODULES = (
     "exitbench.benchmarks.run.measure_stage",
     "exitbench.benchmarks.run.compare_stage",
-    "exitbench.reports.figures.render",
 )
 """What every worker will need, so that it is loaded while the first process is still reading the suite."""
+
+LITTLE_WORK = 2e9
+"""Rows x layers x entries x resamples that one process is done with before a second one has imported anything."""
 
 
 @stopping("stopped; the same command goes on where this one was")
@@ -38,7 +43,8 @@ def command(
         ),
     ] = None,
     signals: Annotated[
-        list[str] | None, typer.Option(help="Instead of the suite's signals; may be repeated.", show_default=False)
+        list[str] | None,
+        typer.Option(help="Instead of the suite's signals: a,b, or the option again.", show_default=False),
     ] = None,
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
@@ -54,31 +60,38 @@ def command(
     resamples: Annotated[int | None, typer.Option(help="Instead of the suite's resamples.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="Instead of the suite's seed.", show_default=False)] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: one per core.", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Processes; default: one per core, just one for little work.", show_default=False),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where to; default: out/SUITE.", show_default=False)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a finished run.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Only the result files: no page, no tables.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print a table for every task, too.")] = False,
 ) -> None:
     """Run a suite, or the paper's questions on caches of your own, and write all results.
 
-    A run that was interrupted goes on where it stopped; a finished one is kept unless --force is given.
+    A run that was interrupted goes on where it stopped; a finished one is kept unless --force is given. The last thing
+    printed is the verdict; the page is written after it.
 
     **Examples**
 
     `exitbench run`
 
-    `exitbench run my-cache --signals deebert --signals 'cap[alpha=0.1|1]' --out out/mine`
+    `exitbench run my-cache --signals 'deebert,cap[alpha=0.1|1]' --out out/mine`
 
     `exitbench run my-suite.toml --jobs 4`
     """
     fit_cache(off=no_fit_cache)
-    from exitbench.worker_processes import one_thread_per_process
-    from exitbench.workers import Workers
-
-    one_thread_per_process()
-    from exitbench.benchmarks.run.plan import refuse_signals_that_run_nowhere
-    from exitbench.cli.signals_option import load
+    from exitbench.cli.declared_names import refuse_unknown_names
+    from exitbench.cli.pandas_later import load_pandas_later
+    from exitbench.cli.signals_option import load, separate_signals
     from exitbench.errors import InputError
+    from exitbench.worker_processes import one_thread_per_process
+
+    named = separate_signals(signals)
+    refuse_unknown_names(named, signals_dir or [])
+    one_thread_per_process()
+    load_pandas_later()
 
     options = {
         "protocols": tuple(protocol) if protocol else None,
@@ -89,46 +102,100 @@ def command(
     }
     changes = {name: value for name, value in options.items() if value is not None}
     suites = [suite.asking(**changes) for suite in suites_of(targets or ["paper"])]
-    if signals:
-        suites = [suite.with_signals(tuple(signals)) for suite in suites]
+    if named:
+        suites = [suite.with_signals(tuple(named)) for suite in suites]
     if out is not None and len(suites) > 1:
         raise InputError(f"--out names one folder, found {len(suites)} suites to run")
     for suite in suites:
         suite.require_caches()
+    from exitbench.workers import Workers
+
     complete = True
-    with Workers(jobs or os.cpu_count() or 1, modules=MODULES) as workers:
+    with Workers(jobs or processes_for(suites), modules=MODULES) as workers:
         workers.start()
+        from exitbench.benchmarks.run.plan import refuse_signals_that_run_nowhere
+
         registry = load(signals_dir)  # also for its warnings; every process loads its own signals
-        if signals:
+        if named:
             caches = [path for suite in suites for path in suite.caches]
-            refuse_signals_that_run_nowhere(signals, caches, registry, target_name(target))
+            refuse_signals_that_run_nowhere(named, caches, registry, target_name(target))
+        if signals_dir:
+            try_own_signals(suites, registry)
         for suite in suites:
             folder = out or Path("out") / suite.name
-            complete = run_and_report(suite, folder, workers, signals_dir or [], force=force) and complete
+            whole = run_and_report(
+                suite, folder, workers, signals_dir or [], force=force, report=not no_report, verbose=verbose
+            )
+            complete = complete and whole
     if not complete:
         raise typer.Exit(1)
 
 
-def run_and_report(suite: Suite, folder: Path, workers: Workers, signals_dirs: list[Path], *, force: bool) -> bool:
+def processes_for(suites: Sequence[Suite]) -> int:
+    """One process for little work, since a second one would import longer than it works; otherwise one per core."""
+    from exitbench.cache.format.manifest_file import read_manifest
+
+    size = 0
+    for suite in suites:
+        for path in suite.caches:
+            manifest = read_manifest(path)
+            size += manifest.rows * manifest.model.layers * len(suite.signals) * suite.questions.resamples
+    return 1 if size < LITTLE_WORK else os.cpu_count() or 1
+
+
+def try_own_signals(suites: Sequence[Suite], registry: Registry) -> None:
+    """Score a few rows with the signals that are not exitbench's: a crash ends the run before it has begun."""
+    from exitbench.benchmarks.scoring.trial import try_signals
+    from exitbench.cache import Cache
+    from exitbench.errors import InputError
+    from exitbench.signals.registry.discovery import PACKAGE
+
+    for suite in suites:
+        made = [signal for text in suite.signals for signal in registry.expand(text)]
+        own = [signal for signal in made if not Path(registry.origin(signal.name)).is_relative_to(PACKAGE)]
+        for path in suite.caches if own else ():
+            try:
+                cache = Cache(path)
+            except InputError:  # the run names it, and goes on with the others
+                continue
+            try_signals(cache, own)
+            break
+
+
+def run_and_report(
+    suite: Suite,
+    folder: Path,
+    workers: Workers,
+    signals_dirs: list[Path],
+    *,
+    force: bool,
+    report: bool = True,
+    verbose: bool = False,
+) -> bool:
     """Run one suite, print its summary and make its report; whether everything in it could be computed."""
     from exitbench.benchmarks.run.run_suite import run_suite
     from exitbench.output_folder import claimed
     from exitbench.reports.run_data.finished_run import FinishedRun
-    from exitbench.reports.write_views import PAGE, write_views
 
     with claimed(folder):  # until its report is written
         arguments = ["exitbench", *sys.argv[1:]]
         outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, arguments=arguments)
         run = FinishedRun(outcome.path)
+        if verbose:
+            print_tasks(run)
         print_summary(run)
         for line in outcome.left_out:
             echo(f"note: left out: {line}", err=True)
         for failure in outcome.failures:
             echo(f"failed: {failure.label}: {failure.reason}", err=True)
-        echo(f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}")
-        with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
-            write_views(run, workers)
-        echo(f"report in {outcome.path / PAGE}")
+        where = f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}"
+        echo(f"{where}, report in {outcome.path / 'report.html'}" if report else where)
+        print_verdict(run)
+        if report:
+            from exitbench.reports.write_views import write_views
+
+            with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
+                write_views(run)
         return outcome.complete
 
 
@@ -175,11 +242,23 @@ def parse_numbers(text: str) -> tuple[float, ...]:
 
 
 def print_summary(run: FinishedRun) -> None:
+    """Print one compact table of all tasks, and what its marks mean."""
+    from exitbench.reports.run_summary import summary_lines
+
+    echo(*summary_lines(run), "")
+
+
+def print_verdict(run: FinishedRun) -> None:
+    """Print the verdict."""
+    from exitbench.reports.run_summary import verdict_lines
+
+    echo(*verdict_lines(run))
+
+
+def print_tasks(run: FinishedRun) -> None:
     """Print a table per task: DIS at the suite's layers, rates, the score at the primary speed-up."""
     from exitbench.reports.formats.terminal import LEGEND, terminal_table
     from exitbench.reports.tables.per_task import summary_table
-    from exitbench.reports.tables.table_parts import cache_notes
-    from exitbench.reports.verdict.learning import learning_lines
 
     if not run.protocols:
         return
@@ -188,9 +267,4 @@ def print_summary(run: FinishedRun) -> None:
     for cache in run.caches:
         if cache.name in measured:
             console.print(terminal_table(summary_table(run, cache, run.leading_protocol([cache]))))
-    echo(*learning_lines(run), *cache_notes(run, None))
-    echo(
-        f"{LEGEND}; prem., del.: exit rates",
-        "DIS: Difficulty Inversion Score, the share in percent of pairs of a wrong and a right prediction of one layer "
-        "in which the signal is more certain of the right one; 50 is chance",
-    )
+    echo(f"{LEGEND}; prem., del.: exit rates", "")

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def command(
-    cache: Annotated[Path, typer.Argument(help="The cache's directory.", show_default=False)],
+    cache: Annotated[str, typer.Argument(help="A cache, by name or path.", show_default=False)],
     signal: Annotated[str, typer.Option(help="One signal, such as 'cap[alpha=0.1]'.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Where to write: a .parquet or .npz file.", show_default=False)],
     fit_on: Annotated[
-        Path | None, typer.Option(help="The cache that a signal with something to learn learns from.")
+        str | None, typer.Option(help="The cache that a signal with something to learn learns from.")
     ] = None,
     target: TargetOption = None,
     signals_dir: Annotated[
@@ -52,6 +52,7 @@ def command(
 
     from exitbench.atomic_files import whole_file
     from exitbench.benchmarks.scoring.score_cache import score
+    from exitbench.cli.cache_argument import named_cache
     from exitbench.cli.signals_option import load
     from exitbench.cli.unchanged_cache import unchanged_cache
 
@@ -59,8 +60,8 @@ def command(
     made = registry.make(signal)
     if made.needs_fit and fit_on is None:
         raise InputError(f"signal {made.text} learns from labelled samples: name a cache with --fit-on")
-    source = unchanged_cache(cache, [made])
-    calibration = None if fit_on is None else unchanged_cache(fit_on, [made])
+    source = unchanged_cache(named_cache(cache), [made])
+    calibration = None if fit_on is None else unchanged_cache(named_cache(fit_on), [made])
     if out.exists() and not force:  # after the inputs: --force would not help against a wrong name
         raise InputError(f"{out} exists already; --force overwrites it")
     scores = score(source, made, fit_on=calibration, target=target_name(target))

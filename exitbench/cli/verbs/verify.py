@@ -1,6 +1,5 @@
 """``exitbench verify``: is this cache what it says it is?"""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +8,7 @@ from exitbench.cli.terminal import echo
 
 
 def command(
-    cache: Annotated[Path, typer.Argument(help="The cache's directory.", show_default=False)],
+    cache: Annotated[str, typer.Argument(help="A cache, by name or path.", show_default=False)],
 ) -> None:
     """Check every hash, shape and number of a cache, and that its features give its logits.
 
@@ -21,13 +20,15 @@ def command(
     `exitbench verify fixtures/caches/mpnet-base-sst2-dev`
     """
     from exitbench.cache import unlisted_files, verify
+    from exitbench.cli.cache_argument import named_cache
     from exitbench.errors import InputError
 
-    if not cache.is_dir():
-        raise InputError(f"{cache}: expected a cache directory, found {'a file' if cache.exists() else 'nothing'}")
-    for name in unlisted_files(cache):
-        echo(f"warning: {cache}: {name!r} is not listed in the manifest", err=True)
-    problems = verify(cache)
+    path = named_cache(cache)
+    if not path.is_dir():
+        raise InputError(f"{path}: expected a cache directory, found a file")
+    for name in unlisted_files(path):
+        echo(f"warning: {path}: {name!r} is not listed in the manifest", err=True)
+    problems = verify(path)
     for problem in problems:
         echo(problem, err=True)
     if problems:

@@ -126,10 +126,11 @@ def test_a_folder_that_is_not_exitbenchs_is_refused_and_nothing_in_it_touched(su
 @pytest.mark.long
 def test_a_new_run_takes_the_old_page_away_first_and_leaves_a_users_files(suite, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    suite = replace(suite, signals=("deebert",)).asking(protocols=("in-sample",))  # few figures to draw
+    suite = replace(suite, signals=("deebert",)).asking(protocols=("in-sample",))
     assert run_suite(suite, out).complete
     write_views(FinishedRun(out))
     users = [out / "notes.txt", out / "tables" / "mine.tex", out / "figures" / "mine.svg"]
+    (out / "figures").mkdir()
     for path in users:
         path.write_text("mine")
     removed = []

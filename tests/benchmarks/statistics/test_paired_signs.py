@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
-from exitbench.benchmarks.statistics.paired_signs import sign_test
+from exitbench.benchmarks.statistics.paired_signs import binomial_cdf, binomial_pmf, sign_test
 from tests.support.for_each import for_each
 
 
@@ -34,3 +34,13 @@ def test_a_group_of_equal_samples_counts_once() -> None:
     signs, groups = np.repeat([1, 1, 1, 1, 1, -1], 50), np.repeat(np.arange(6), 50)
     assert sign_test(signs) < 1e-20
     assert sign_test(signs, groups) == pytest.approx(binomtest(5, 6).pvalue)
+
+
+def test_the_binomial_kernels_are_those_of_scipy_to_the_last_bit() -> None:
+    chance = np.random.default_rng(0)
+    for trials in (1, 7, 872, 5463):
+        successes = np.unique(chance.integers(0, trials + 1, 200))
+        for probability in (0.5, 0.01, 0.02, 0.97):
+            assert (binomial_pmf(successes, trials, probability) == binom.pmf(successes, trials, probability)).all()
+            kernel = [binomial_cdf(int(count), trials, probability) for count in (-1, *successes, trials + 3)]
+            assert kernel == binom.cdf([-1, *successes, trials + 3], trials, probability).tolist()

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from exitbench.benchmarks.suites.questions import band_costs, layers_at
+from exitbench.benchmarks.suites.questions import Questions, band_costs, layers_at
 from exitbench.benchmarks.suites.suite_file import known_suites, load_suite, suite_of_caches, suite_of_values
 from exitbench.errors import InputError
 
@@ -33,9 +33,16 @@ def test_an_unknown_key_is_an_error_with_a_suggestion():
 
 
 def test_a_missing_key_is_named():
-    values = {key: value for key, value in MINIMAL.items() if key != "seed"}
-    with pytest.raises(InputError, match=r"missing key seed"):
+    values = {key: value for key, value in MINIMAL.items() if key != "signals"}
+    with pytest.raises(InputError, match=r"missing key signals"):
         suite_of_values(values, Path("mine.toml"))
+
+
+def test_a_suite_needs_only_caches_and_signals(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('caches = ["mpnet-base-rte-dev"]\nsignals = ["deebert"]\n')
+    suite = load_suite(file)
+    assert (suite.name, suite.questions) == ("mine", Questions())
 
 
 @pytest.mark.parametrize(

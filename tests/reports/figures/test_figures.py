@@ -2,7 +2,9 @@
 
 import itertools
 import re
+import struct
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 
 import matplotlib.colors
 import pytest
@@ -10,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exitbench.reports.figures.catalogue import ReportFigure, figures_of
+from exitbench.reports.figures.drawing.parts import PAPERS
+from exitbench.reports.figures.drawing.render import KINDS, render
+from exitbench.reports.figures.drawing.shrink_svg import short_path, smaller
 from exitbench.reports.figures.looks import looks_of
-from exitbench.reports.figures.render import KINDS, render
-from exitbench.reports.figures.shrink_svg import short_path, smaller
 from exitbench.reports.figures.style import KNOWN, colour, marker, shortened
 from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.page_runs import HOSTILE, hostile_run, main_run
@@ -30,8 +33,9 @@ def texts_of(svg: bytes) -> list[str]:
     ]
 
 
-def drawn(run: FinishedRun, kind: str) -> tuple[bytes, bytes]:
-    return render(run, next(figure for figure in figures_of(run) if figure.spec.kind == kind))
+def drawn(run: FinishedRun, kind: str, formats: Sequence[str] = ("svg", "png"), width: str = "text") -> list[bytes]:
+    figure = next(figure for figure in figures_of(run) if figure.spec.kind == kind)
+    return list(render(run, figure, formats, width).values())
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +69,37 @@ def test_the_users_settings_of_matplotlib_change_no_figure(small: FinishedRun) -
 @pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - ACROSS))
 def test_a_figure_is_the_same_bytes_each_time(small: FinishedRun, kind: str) -> None:
-    svg, png = drawn(small, kind)
-    assert (svg, png) == drawn(small, kind)
+    svg, png, pdf = drawn(small, kind, ("svg", "png", "pdf"))
+    assert [svg, png, pdf] == drawn(small, kind, ("svg", "png", "pdf"))
     assert png.startswith(PNG)
+    assert pdf.startswith(b"%PDF-") and b"/Type3" not in pdf
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert not re.search(rb"<script|http://(?!www\.w3\.org)|https://", svg)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("width", "millimetres"), [("column", 85), ("text", 175)])
+def test_a_figure_is_as_wide_as_it_is_printed(small: FinishedRun, width: str, millimetres: int) -> None:
+    svg, png = drawn(small, "rates", width=width)
+    points = float(str(ElementTree.fromstring(svg).get("width")).removesuffix("pt"))
+    assert points / 72 * 25.4 == pytest.approx(millimetres, abs=1)
+    pixels, _height = struct.unpack(">II", png[16:24])
+    assert pixels / 300 * 25.4 == pytest.approx(millimetres, abs=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", PAPERS)
+def test_nothing_is_written_outside_a_figure(small: FinishedRun, width: str) -> None:
+    """A label that does not fit would be cut off: every text begins inside the picture."""
+    for kind in sorted(set(KINDS) - ACROSS):
+        root = ElementTree.fromstring(drawn(small, kind, ["svg"], width)[0])
+        across = float(str(root.get("width")).removesuffix("pt"))
+        places = [float(text.get("x", 0)) for text in root.iter() if text.tag.endswith("}text")]
+        assert all(0 <= place <= across for place in places), kind
+
+
 def test_a_heat_map_shows_each_dis_rounded(small: FinishedRun) -> None:
-    svg, _ = drawn(small, "dis")
+    (svg,) = drawn(small, "dis", ["svg"])
     shown = texts_of(svg)
     cache = small.caches[0]
     for entry in small.entries:
@@ -85,7 +111,7 @@ def test_a_heat_map_shows_each_dis_rounded(small: FinishedRun) -> None:
 
 @pytest.mark.long
 def test_a_legend_names_every_signal_and_bound(small: FinishedRun) -> None:
-    shown = texts_of(drawn(small, "trade-off")[0])
+    shown = texts_of(drawn(small, "trade-off", ["svg"])[0])
     assert {"DeeBERT", "PABEE", "CAP", "Final layer", "Random", "Fixed layer"} <= set(shown)
 
 
@@ -93,7 +119,7 @@ def test_a_legend_names_every_signal_and_bound(small: FinishedRun) -> None:
 def test_hostile_names_are_text_in_every_figure(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = FinishedRun(hostile_run(tmp_path_factory))
     for kind in ("trade-off", "rates", "exits", "scores"):
-        svg, _ = drawn(run, kind)
+        (svg,) = drawn(run, kind, ["svg"])
         tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(svg).iter()}
         assert tags <= {
             "svg",
@@ -127,7 +153,7 @@ def test_three_rows_still_make_every_figure(tmp_path_factory: pytest.TempPathFac
     run = FinishedRun(three_rows(tmp_path_factory))
     for figure in figures_of(run):
         assert isinstance(figure, ReportFigure)
-        assert render(run, figure)[1].startswith(PNG)
+        assert render(run, figure, ["png"], "column")["png"].startswith(PNG)
 
 
 # Looks

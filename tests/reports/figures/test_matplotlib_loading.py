@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PRINTED = "import exitbench.reports.figures.render, matplotlib; print(matplotlib.rcParams['lines.linewidth'])"
+PRINTED = "import exitbench.reports.figures.drawing.render, matplotlib; print(matplotlib.rcParams['lines.linewidth'])"
 
 
 def loaded_in(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

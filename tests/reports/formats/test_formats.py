@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from exitbench.printable import printable
-from exitbench.reports.formats.csv import csv_table, heading, safe
+from exitbench.reports.formats.csv import csv_table, safe
 from exitbench.reports.formats.latex import latex_table, latex_text
 from exitbench.reports.formats.markdown import markdown_table, markdown_text
+from exitbench.reports.formats.records import heading
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.tables.all_tables import tables_of

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from exitbench.reports.figures.catalogue import figures_of
-from exitbench.reports.figures.render import render
+from exitbench.reports.figures.drawing.render import render
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import SourceRows
 from exitbench.reports.tables.across.across_tables import absent_notes, across_tables, variance_cell
@@ -64,11 +64,11 @@ def test_statistics_name_who_has_no_place_in_them(run: FinishedRun) -> None:
 def test_the_diagram_and_the_profile_are_drawn(run: FinishedRun) -> None:
     figures = {figure.spec.kind: figure for figure in figures_of(run) if figure.topic == "across"}
     assert set(figures) == {"ranks", "profile"}
-    svg, _ = render(run, figures["ranks"])
-    assert render(run, figures["ranks"])[0] == svg, "the same bytes each time"
+    svg = render(run, figures["ranks"], ["svg"], "text")["svg"]
+    assert render(run, figures["ranks"], ["svg"], "text")["svg"] == svg, "the same bytes each time"
     for text in ("critical difference", "by DIS", "DeeBERT (", "Margin ("):
         assert text in svg.decode()
-    svg, _ = render(run, figures["profile"])
+    svg = render(run, figures["profile"], ["svg"], "text")["svg"]
     assert "Share of runs above it" in svg.decode()
 
 

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.patches import Patch
 
 from exitbench.benchmarks.results.operating_point import at_speed_up
-from exitbench.reports.figures.looks import FigureSpec, cache_of, looks_of, of_entry, of_place
+from exitbench.reports.figures.drawing.parts import Paper, cache_of, of_entry, of_place
+from exitbench.reports.figures.looks import FigureSpec, looks_of
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data.finished_run import FinishedRun
 
@@ -40,18 +41,18 @@ def fixed_panels(drawing: Drawing, left: float, bottom: float, top: float, gaps:
     )
 
 
-def draw_exits(run: FinishedRun, spec: FigureSpec) -> Drawing:
+def draw_exits(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """How many samples exit at each layer near the primary speed-up, one panel per signal."""
     cache = cache_of(run, spec)
     speed = float(run.suite["primary_speed_up"])
     frame = of_place(run.histograms, cache.name, spec.protocol)
     frame = frame[(frame["kind"] == "exits") & (frame["operating_point"] == at_speed_up(speed).text)]
     looks = looks_of(run)
-    across = min(len(looks), 4)
+    across = paper.across(len(looks), 1.6)
     down = math.ceil(len(looks) / across)
-    size = (2.1 * across + 0.4, 1.6 * down + 0.5)
+    size = (paper.width, 1.3 * down + 0.9)
     drawing, panels = plt.subplots(down, across, figsize=size, squeeze=False, sharex=True, sharey=True, layout="none")
-    fixed_panels(drawing, left=0.6, bottom=0.45, top=0.62, gaps=(0.15, 0.35))
+    fixed_panels(drawing, left=0.065 * paper.points, bottom=0.4, top=0.5, gaps=(0.15, 0.3))
     edges = np.arange(0.5, cache.layers + 1)
     for number, axes in enumerate(panels.flat):
         if number >= len(looks):
@@ -59,7 +60,7 @@ def draw_exits(run: FinishedRun, spec: FigureSpec) -> Drawing:
             continue
         look = looks[number]
         bars = of_entry(frame, look.entry).sort_values("layer")
-        axes.set_title(shortened(look.label, 22), color=look.colour, fontsize=9)
+        axes.set_title(shortened(look.label, 22), color=look.colour, fontsize=paper.points)
         if bars.empty:
             axes.text(
                 0.5, 0.5, "no operating point", transform=axes.transAxes, ha="center", va="center", color="#666666"
@@ -79,17 +80,17 @@ def draw_exits(run: FinishedRun, spec: FigureSpec) -> Drawing:
     return drawing
 
 
-def draw_scores(run: FinishedRun, spec: FigureSpec) -> Drawing:
+def draw_scores(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """The scores of right and wrong predictions, signals down and the suite's layers across; each kind sums to one."""
     cache = cache_of(run, spec)
     frame = of_place(run.histograms, cache.name, spec.protocol)
     frame = frame[frame["kind"] == "scores"]
     looks = looks_of(run)[:MOST_ROWS]
     layers = cache.table_layers
-    size = (2.4 * len(layers) + 1.4, 0.82 * len(looks) + 0.9)
+    size = (paper.width, 0.7 * len(looks) + 0.9)
     drawing, panels = plt.subplots(len(looks), len(layers), figsize=size, squeeze=False, layout="none")
     left_out = len(run.entries) - len(looks)
-    fixed_panels(drawing, left=1.3, bottom=0.25, top=0.82 if left_out else 0.62, gaps=(0.15, 0.27))
+    fixed_panels(drawing, left=0.15 * paper.points, bottom=0.25, top=0.7 if left_out else 0.5, gaps=(0.12, 0.25))
     for row, look in enumerate(looks):
         histogram = of_entry(frame, look.entry)
         for column, layer in enumerate(layers):
@@ -97,13 +98,13 @@ def draw_scores(run: FinishedRun, spec: FigureSpec) -> Drawing:
             there = histogram[histogram["layer"] == layer].sort_values("low")
             axes.set_yticks([])
             axes.spines["left"].set_visible(False)
-            axes.tick_params(labelsize=7, length=2, pad=1)
+            axes.tick_params(labelsize="x-small", length=2, pad=1)
             axes.locator_params(axis="x", nbins=4)
             if row == 0:
                 axes.set_title(f"Layer {layer}")
             if column == 0:
                 axes.set_ylabel(
-                    shortened(look.label, 18), rotation=0, ha="right", va="center", color=look.colour, fontsize=8.5
+                    shortened(look.label, 18), rotation=0, ha="right", va="center", color=look.colour, fontsize="medium"
                 )
             if there.empty:
                 axes.text(
@@ -114,7 +115,7 @@ def draw_scores(run: FinishedRun, spec: FigureSpec) -> Drawing:
                     ha="center",
                     va="center",
                     color="#666666",
-                    fontsize=8,
+                    fontsize="small",
                 )
                 axes.set_xticks([])
                 continue

@@ -16,19 +16,8 @@ from matplotlib.transforms import ScaledTranslation
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
-from exitbench.reports.figures.looks import (
-    MOST_BANDS,
-    FigureSpec,
-    Look,
-    cache_of,
-    grid,
-    handles_of,
-    legend_above,
-    legend_beside,
-    looks_of,
-    of_entry,
-    of_place,
-)
+from exitbench.reports.figures.drawing.parts import Paper, cache_of, grid, handles_of, legend_below, of_entry, of_place
+from exitbench.reports.figures.looks import MOST_BANDS, FigureSpec, Look, looks_of
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data import published
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -40,14 +29,14 @@ SCREEN_POINTS = 300
 PUBLISHED_LABELS = {published.BERT: "Published, BERT-base, test", published.ALBERT: "Published, ALBERT-base, test"}
 
 
-def draw_trade_off(run: FinishedRun, spec: FigureSpec) -> Drawing:
+def draw_trade_off(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """Score against speed-up of every signal with its band, the bounds, and the published points."""
     cache = cache_of(run, spec)
     looks = looks_of(run, cache, spec.protocol)
     curves = of_place(run.curves, cache.name, spec.protocol)
     speeds = [float(speed) for speed in run.suite["speed_ups"]]
     right = max(1.25 * max([*speeds, float(run.suite["primary_speed_up"])]), 2.0)
-    drawing, axes = plt.subplots(figsize=(8.2, 4.6))
+    drawing, axes = plt.subplots(figsize=(paper.width, 0.9 + 0.33 * paper.width))
     lowest, highest = [], []
     for look in looks:
         curve = of_entry(curves, look.entry)
@@ -96,7 +85,7 @@ def draw_trade_off(run: FinishedRun, spec: FigureSpec) -> Drawing:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
     grid(axes)
     axes.set_title(shortened(f"{run.task_title(cache)}, {cache.model}, {spec.protocol}", 50))
-    legend_beside(drawing, handles)
+    legend_below(drawing, handles, paper)
     return drawing
 
 
@@ -168,7 +157,7 @@ def draw_bounds(axes: Axes, run: FinishedRun, cache: CacheMetadata, protocol: st
             textcoords="offset points",
             ha="right",
             va="top",
-            fontsize=8,
+            fontsize="small",
             color="#222222",
         )
     return handles
@@ -211,11 +200,14 @@ def reach(row: Row) -> tuple[float, float]:
     return max(row.value - row.low, 0.0), max(row.high - row.value, 0.0)
 
 
-def draw_parameters(run: FinishedRun, spec: FigureSpec) -> Drawing:
+def draw_parameters(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """Score near the primary speed-up, and DIS at a middle layer, for each value of a grid and each task."""
     entry, group = run.entries[spec.entry], run.groups[spec.group]
     at = at_speed_up(float(run.suite["primary_speed_up"]))
-    drawing, panels = plt.subplots(1, 2, figsize=(8.2, 3.4))
+    across = paper.across(2, 2.4)
+    down = 2 // across
+    drawing, grid_of_panels = plt.subplots(down, across, figsize=(paper.width, 2.4 * down), squeeze=False)
+    panels = list(grid_of_panels.flat)
     unmatched = False
     palette = sns.color_palette("colorblind", n_colors=max(len(group.caches), 1))
     handles = []
@@ -278,5 +270,5 @@ def draw_parameters(run: FinishedRun, spec: FigureSpec) -> Drawing:
         axes.set_title(title)
         axes.set_xlim(-0.5, len(names) - 0.5)
         grid(axes)
-    legend_above(drawing, handles, min(len(handles), 4))
+    legend_below(drawing, handles, paper)
     return drawing

@@ -12,24 +12,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from exitbench.benchmarks.statistics.average_ranks import AverageRanks
-from exitbench.reports.figures.looks import FigureSpec, handles_of, legend_beside, looks_of
+from exitbench.reports.figures.drawing.parts import Paper, handles_of, legend_below
+from exitbench.reports.figures.looks import FigureSpec, looks_of
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data.finished_run import AcrossRow, FinishedRun
 
 INK = "#262626"
-LINE = 0.26
-"""Inches for one line of text."""
+LINES = 2.1
+"""Heights of a letter from one line of text to the next."""
 
 
-def draw_ranks(run: FinishedRun, spec: FigureSpec) -> Drawing:
+def draw_ranks(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """One panel by score and one by DIS: an axis of ranks, a line to every signal's name, bars over cliques."""
     rows = run.across_of(run.groups[spec.group], spec.protocol)
     measures = list(dict.fromkeys(row["measure"] for row in rows if row["statistic"] == "average_rank"))
     most = max(
         sum(row["measure"] == measure and row["statistic"] == "average_rank" for row in rows) for measure in measures
     )
-    height = (math.ceil(most / 2) + 3.5) * LINE + 0.5
-    drawing, panels = plt.subplots(len(measures), 1, figsize=(7.2, height * len(measures)), squeeze=False)
+    height = ((math.ceil(most / 2) + 3.5) * LINES + 4) * paper.points / 72
+    drawing, panels = plt.subplots(len(measures), 1, figsize=(paper.width, height * len(measures)), squeeze=False)
     for axes, measure in zip(panels.flat, measures, strict=True):
         speed = f"{float(run.suite['primary_speed_up']):g}×"
         axes.set_title("by DIS" if measure == "dis" else f"by score near {speed}")
@@ -50,7 +51,7 @@ def rank_panel(axes: Axes, run: FinishedRun, rows: Sequence[AcrossRow]) -> None:
         axes.plot([rank, rank], [0, -0.2], color=INK, linewidth=1)
         axes.text(rank, -0.3, str(rank), ha="center", va="bottom")
     axes.plot([left, left + critical], [-1.7, -1.7], color=INK, linewidth=2, solid_capstyle="butt")
-    axes.text(left, -1.85, f"critical difference {critical:.2f}", va="bottom", fontsize=8)
+    axes.text(left, -1.85, f"critical difference {critical:.2f}", va="bottom", fontsize="small")
     bars = [clique for clique in ranked.cliques if len(clique) > 1]
     for number, clique in enumerate(bars):
         ends = entries[clique[0]]["value"] - 0.04, entries[clique[-1]]["value"] + 0.04
@@ -74,10 +75,10 @@ def rank_panel(axes: Axes, run: FinishedRun, rows: Sequence[AcrossRow]) -> None:
     axes.set_axis_off()
 
 
-def draw_profile(run: FinishedRun, spec: FigureSpec) -> Drawing:
+def draw_profile(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """The share of runs above every normalised score, one line per signal with its band."""
     rows = [row for row in run.across_of(run.groups[spec.group], spec.protocol) if row["statistic"] == "profile"]
-    drawing, axes = plt.subplots(figsize=(6.4, 3.6))
+    drawing, axes = plt.subplots(figsize=(paper.width, 0.9 + 0.33 * paper.width))
     looks = [
         look
         for look in looks_of(run)
@@ -95,5 +96,5 @@ def draw_profile(run: FinishedRun, spec: FigureSpec) -> Drawing:
     axes.set_xlabel("Normalised score: 0 random exits, 1 the oracle")
     axes.set_ylabel("Share of runs above it")
     axes.set_ylim(-0.02, 1.02)
-    legend_beside(drawing, handles_of(looks))
+    legend_below(drawing, handles_of(looks), paper)
     return drawing

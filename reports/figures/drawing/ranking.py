@@ -13,32 +13,27 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
-from exitbench.reports.figures.looks import (
-    FigureSpec,
-    cache_of,
-    grid,
-    handles_of,
-    legend_beside,
-    looks_of,
-    of_entry,
-    of_place,
-)
+from exitbench.reports.figures.drawing.parts import Paper, cache_of, grid, handles_of, legend_below, of_entry, of_place
+from exitbench.reports.figures.looks import FigureSpec, looks_of
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.glossary import RATES
+
+READABLE_CELL = 0.17
+"""Inches that a cell of a heat map needs for its number."""
 
 READABLE_SIGNALS = 24
 """With more rows than this, the numbers in a heat map would cover each other."""
 
 
-def draw_dis(run: FinishedRun, spec: FigureSpec) -> Drawing:
+def draw_dis(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """DIS of every signal (rows) at every internal layer (columns), one panel per task."""
     group = run.groups[spec.group]
     count = len(group.caches)
-    across = min(count, 2)
+    across = paper.across(count, 3.0)
     down = math.ceil(count / across)
-    height = 0.9 + 0.24 * len(run.entries)
-    drawing, panels = plt.subplots(down, across, figsize=(5.6 * across + 0.6, height * down + 0.2), squeeze=False)
+    height = 0.7 + 0.022 * paper.points * len(run.entries)
+    drawing, panels = plt.subplots(down, across, figsize=(paper.width, height * down + 0.2), squeeze=False)
     values = []
     for cache in group.caches:
         rows = [
@@ -62,7 +57,7 @@ def draw_dis(run: FinishedRun, spec: FigureSpec) -> Drawing:
             values[number],
             low,
             max(high, low + 1),
-            numbers=len(run.entries) <= READABLE_SIGNALS and cache.layers <= 26,
+            numbers=len(run.entries) <= READABLE_SIGNALS and cell_width(paper, across, cache.layers) >= READABLE_CELL,
         )
         axes.set_xticks(np.arange(cache.layers - 1) + 0.5, [str(layer) for layer in range(1, cache.layers)])
         axes.set_yticks(np.arange(len(names)) + 0.5, [] if number % across else names)
@@ -72,6 +67,11 @@ def draw_dis(run: FinishedRun, spec: FigureSpec) -> Drawing:
         axes.set_title(shortened(run.task_title(cache), 40))
         axes.set_xlabel("Layer")
     return drawing
+
+
+def cell_width(paper: Paper, across: int, layers: int) -> float:
+    """Inches of one layer's column, about: names stand on the left, a scale on the right."""
+    return (paper.width - 0.2 * paper.points - 0.6) / across / max(layers - 1, 1)
 
 
 def heat_map(axes: Axes, values: NDArray[np.float64], low: float, high: float, *, numbers: bool) -> QuadMesh:
@@ -107,7 +107,7 @@ def heat_map(axes: Axes, values: NDArray[np.float64], low: float, high: float, *
                     ha="center",
                     va="center",
                     color=ink,
-                    fontsize=7.5,
+                    fontsize="small",
                     in_layout=False,
                 )
     return mesh
@@ -120,14 +120,15 @@ def relative_luminance(colours: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(linear @ np.array([0.2126, 0.7152, 0.0722]))
 
 
-def draw_rates(run: FinishedRun, spec: FigureSpec) -> Drawing:
+def draw_rates(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """Premature against delayed rates, one panel per task: filled over all decisions, hollow over reached ones."""
     group = run.groups[spec.group]
     at = at_speed_up(float(run.suite["rates_speed_up"]))
     count = len(group.caches)
-    across = min(count, 3)
+    across = paper.across(count, 2.2)
     down = math.ceil(count / across)
-    drawing, panels = plt.subplots(down, across, figsize=(3.1 * across + 2.2, 3.1 * down + 0.2), squeeze=False)
+    size = (paper.width, min(2.6, paper.width / across) * down)
+    drawing, panels = plt.subplots(down, across, figsize=size, squeeze=False)
     looks = looks_of(run)
     unmatched = False
     for number, axes in enumerate(panels.flat):
@@ -188,18 +189,22 @@ def draw_rates(run: FinishedRun, spec: FigureSpec) -> Drawing:
                 label="pale: far from the wanted speed-up, or all exit at one layer",
             )
         )
-    legend_beside(drawing, handles_of(looks, lines=False) + kinds)
+    legend_below(drawing, handles_of(looks, lines=False) + kinds, paper)
     return drawing
 
 
-def draw_risk(run: FinishedRun, spec: FigureSpec) -> Drawing:
+def draw_risk(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """Error rate among the most certain against their share, one panel per layer of the suite."""
     cache = cache_of(run, spec)
     frame = of_place(run.risk_coverage, cache.name, spec.protocol)
     looks = looks_of(run, cache, spec.protocol)
     layers = cache.table_layers
-    drawing, panels = plt.subplots(1, len(layers), figsize=(2.7 * len(layers) + 1.9, 3.2), squeeze=False, sharey=False)
-    for layer, axes in zip(layers, panels.flat, strict=True):
+    across = paper.across(len(layers), 2.2)
+    down = math.ceil(len(layers) / across)
+    drawing, panels = plt.subplots(down, across, figsize=(paper.width, 2.3 * down), squeeze=False)
+    for axes in panels.flat[len(layers) :]:
+        axes.set_axis_off()
+    for layer, axes in zip(layers, panels.flat, strict=False):
         there = frame[frame["layer"] == layer]
         for look in looks:
             curve = of_entry(there, look.entry).sort_values("coverage")
@@ -221,6 +226,7 @@ def draw_risk(run: FinishedRun, spec: FigureSpec) -> Drawing:
         axes.set_xlim(0, 1)
         axes.set_ylim(bottom=0)
         grid(axes)
-    panels[0, 0].set_ylabel("Risk (error rate), percent")
-    legend_beside(drawing, handles_of(looks))
+    for axes in panels[:, 0]:
+        axes.set_ylabel("Risk (error rate), percent")
+    legend_below(drawing, handles_of(looks), paper)
     return drawing

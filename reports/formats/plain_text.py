@@ -1,0 +1,105 @@
+"""A table as lines of plain text that no terminal of a given width has to wrap.
+
+Columns that do not fit beside each other follow below, each block with the names again; a name that is too long is cut.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from exitbench.printable import printable
+from exitbench.reports.tables.table import Cell, Table, TableRow
+
+LONGEST_NAME = 32
+GAP = "  "
+
+
+def cells_wide(text: str) -> int:
+    """How many columns of a terminal a text takes.
+
+    >>> cells_wide("CAP"), cells_wide("日本"), cells_wide("e\u0301")
+    (3, 4, 1)
+    """
+    return sum(
+        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text
+    )
+
+
+def cut(text: str, width: int) -> str:
+    """A text that takes at most ``width`` columns."""
+    if cells_wide(text) <= width:
+        return text
+    kept = ""
+    for sign in text:
+        if cells_wide(kept + sign) > width - 1:
+            break
+        kept += sign
+    return f"{kept}…"
+
+
+def filled_up(text: str, width: int, *, left: bool = False) -> str:
+    """A text with blanks before it, or behind it with ``left``, up to ``width`` columns."""
+    blanks = " " * (width - cells_wide(text))
+    return text + blanks if left else blanks + text
+
+
+def marked_text(cell: Cell, *, intervals: bool) -> str:
+    """A cell with its marks, and its interval if there is room for one."""
+    interval = f" {cell.interval}" if intervals and cell.interval else ""
+    return printable(f"{cell.text}{cell.mark}{'*' if cell.best or cell.tied else ''}{interval}")
+
+
+def table_lines(table: Table, width: int) -> list[str]:
+    """The title and the rows; intervals where all columns have room for them in one block."""
+    names = [cut(printable(row.cells[0].text), LONGEST_NAME) for row in table.rows]
+    name_width = max(map(cells_wide, names), default=0)
+    room = width - name_width
+    for intervals in (True, False):
+        texts = [[marked_text(cell, intervals=intervals) for cell in row.cells[1:]] for row in table.rows]
+        headings = [[printable(column.group), printable(column.title)] for column in table.columns[1:]]
+        widths = [
+            min(max(map(cells_wide, [*heading, *(row[at] for row in texts)])), room - len(GAP))
+            for at, heading in enumerate(headings)
+        ]
+        if sum(widths) + len(GAP) * len(widths) <= room:
+            break
+    lines = [cut(printable(table.title), width)]
+    for block in blocks_of(widths, room):
+        for level in (0, 1):
+            if level or table.is_grouped:
+                parts = [filled_up(cut(headings[at][level], widths[at]), widths[at]) for at in block]
+                lines.append((" " * name_width + GAP + GAP.join(parts)).rstrip())
+        lines += block_rows(table.rows, names, texts, widths, block)
+    return lines
+
+
+def blocks_of(widths: Sequence[int], room: int) -> list[list[int]]:
+    """The columns that stand beside each other, by position."""
+    blocks: list[list[int]] = [[]]
+    for at in range(len(widths)):
+        taken = sum(widths[other] + len(GAP) for other in blocks[-1])
+        if blocks[-1] and taken + widths[at] + len(GAP) > room:
+            blocks.append([])
+        blocks[-1].append(at)
+    return blocks
+
+
+def block_rows(
+    rows: Sequence[TableRow],
+    names: Sequence[str],
+    texts: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    block: Sequence[int],
+) -> list[str]:
+    """The rows of one block; bounds are set apart from signals by an empty line."""
+    lines = []
+    name_width = max(map(cells_wide, names), default=0)
+    kind = rows[0].kind if rows else ""
+    for row, name, cells in zip(rows, names, texts, strict=True):
+        if row.kind != kind:
+            lines.append("")
+            kind = row.kind
+        parts = [filled_up(cut(cells[at], widths[at]), widths[at]) for at in block]
+        lines.append((filled_up(name, name_width, left=True) + GAP + GAP.join(parts)).rstrip())
+    return lines

@@ -1,0 +1,117 @@
+"""What the terminal says of a run: one compact table of all tasks, what its marks mean, and the verdict."""
+
+from __future__ import annotations
+
+import textwrap
+
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
+from exitbench.printable import printable
+from exitbench.reports.formats.plain_text import table_lines
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.provenance import SourceRows
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group
+from exitbench.reports.tables.cells import AVERAGE, number_cell
+from exitbench.reports.tables.table import MARKS, Cell, Table, TableColumn, TableRow, label
+from exitbench.reports.tables.table_parts import bound_table_rows, cache_notes, foot_rows
+from exitbench.reports.tables.task_scores import READ_AT
+from exitbench.reports.verdict.learning import learning_lines
+from exitbench.reports.verdict.standings import Standings
+from exitbench.reports.verdict.verdict import verdict_of
+
+WIDTH = 100
+"""Columns that nothing here goes beyond."""
+
+MARK_WORDS = {
+    "unmatched": "not near the speed-up",
+    "unreliable": "to be read with care",
+    "degenerate": "all exit at one layer",
+    "no-exit": "cannot exit at this layer",
+}
+
+
+def compact_table(run: FinishedRun) -> Table:
+    """One row per signal: its score near the primary speed-up, averages first, then every task; for one task also DIS.
+
+    Each task is read under its own leading protocol. The fixed and the final layer are the last rows but one.
+    """
+    point = at_speed_up(float(run.suite["primary_speed_up"]))
+    several_models = len(run.groups) > 1
+    columns: list[TableColumn] = []
+    read: list[tuple[Group | CacheMetadata, str, str, OperatingPoint, int | None]] = []
+    for group in run.groups:
+        protocol = run.leading_protocol(group.caches)
+        own = [part for part in run.groups_under(protocol) if (part.model, part.split) == (group.model, group.split)]
+        if len(group.caches) > 1 and own:
+            columns.append(TableColumn(AVERAGE, group=group.model if several_models else "", measure="score"))
+            read.append((own[0], protocol, group.average_measure, point, None))
+    for cache in run.caches:
+        protocol = run.leading_protocol([cache])
+        heading = cache.model if several_models else ""
+        columns.append(TableColumn(run.task_heading(cache), group=heading, measure="score"))
+        read.append((cache, protocol, cache.measure, point, None))
+    if len(run.caches) == 1:
+        cache = run.caches[0]
+        protocol = run.leading_protocol([cache])
+        for layer in cache.table_layers:
+            columns.append(TableColumn(f"DIS {layer}", measure="dis"))
+            read.append((cache, protocol, "dis", NOWHERE, layer))
+
+    def cells(signal: str, parameters: str) -> list[Cell]:
+        shown = []
+        for source, protocol, measure, at, layer in read:
+            stored = READ_AT.get(signal, at) if layer is None else at
+            if isinstance(source, Group):
+                row = run.average_row(source, protocol, signal, parameters, measure, stored)
+            else:
+                row = run.row(source, protocol, signal, parameters, measure, stored, layer)
+            shown.append(number_cell(row))
+        return shown
+
+    rows = [
+        TableRow((label(entry.text), *cells(entry.signal, entry.parameters)), signal=entry.signal)
+        for entry in run.entries
+    ]
+    rows += bound_table_rows(run, ("fixed", "final"), cells)
+    rows += foot_rows(run, cells)[:1]
+    protocols = dict.fromkeys(run.leading_protocol([cache]) for cache in run.caches)
+    return Table(
+        name="summary",
+        title=f"{run.suite['name']}: score near {point.short}, {' and '.join(protocols)}",
+        question="How much of the task score is left near the primary speed-up?",
+        topic="main",
+        columns=(TableColumn("signal"), *columns),
+        rows=tuple(rows),
+    )
+
+
+def summary_lines(run: FinishedRun, width: int = WIDTH) -> list[str]:
+    """The compact table, what its marks mean, and what learning was worth; nothing for a run without a number."""
+    if not run.protocols:
+        return []
+    table = compact_table(run)
+    cells = [cell for row in table.rows for cell in row.cells]
+    words = ["* best, or not shown to be worse"] if any(cell.tied for cell in cells) else []
+    words += [
+        f"{MARKS[status]} {text}" for status, text in MARK_WORDS.items() if any(c.status == status for c in cells)
+    ]
+    words += ["– no such number"] if any(cell.text == "–" for cell in cells) else []
+    if len(run.caches) == 1:
+        words.append("DIS: Difficulty Inversion Score, 50 is chance")
+    notes = ["; ".join(words), *learning_lines(run), *cache_notes(run, None)]
+    return [*table_lines(table, width), *(line for note in notes if note for line in wrapped(note, width))]
+
+
+def verdict_lines(run: FinishedRun, width: int = WIDTH) -> list[str]:
+    """The verdict, the last thing a run says."""
+    if not run.protocols:
+        return []
+    verdict = verdict_of(Standings(SourceRows(run)))
+    text = " ".join(
+        "".join(part if isinstance(part, str) else part.text for part in sentence) for sentence in verdict.sentences
+    )
+    return wrapped(f"Verdict: {text}", width)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in lines of at most ``width`` columns."""
+    return textwrap.wrap(printable(text), width, subsequent_indent="  ", break_on_hyphens=False)
