@@ -23,8 +23,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from exitbench.benchmarks.replay.replay_signal import replay_signal
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.files import check_unique
+from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.schema import SCHEMAS, rows_table, table_of
-from exitbench.benchmarks.results.vocabulary import Ties
+from exitbench.benchmarks.results.vocabulary import BOUNDS, DETECTABLE, Ties
 from exitbench.benchmarks.run.compare_stage import compare_signals
 from exitbench.benchmarks.run.measure_stage import measure_signal
 from exitbench.benchmarks.run.plan import Plan
@@ -40,14 +41,19 @@ from exitbench.signals.registry.discovery import load_registry
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 Signal = str | ExitSignal
 """A signal as a text (also a grid), or as an object: one of your own need not be registered."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """The tables of :mod:`exitbench.benchmarks.results.schema` for one cache, as pandas frames."""
+    """The tables of :mod:`exitbench.benchmarks.results.schema` for one cache, as pandas frames.
+
+    What there is to see at once is :meth:`to_frame`, which a notebook shows for the object itself; :meth:`plot` draws
+    the trade-off. ``cache`` is its name, ``metric`` the measure of its task, ``questions`` what was asked.
+    """
 
     results: pd.DataFrame
     pairs: pd.DataFrame
@@ -55,6 +61,59 @@ class Evaluation:
     samples: pd.DataFrame
     histograms: pd.DataFrame
     risk_coverage: pd.DataFrame
+    cache: str
+    metric: str
+    questions: Questions
+
+    def to_frame(self, protocol: str | None = None, speed_up: float | None = None) -> pd.DataFrame:
+        """One row per signal (and per parameters of a grid) in the order asked, then those of the bounds.
+
+        The score near a speed-up, by default the primary one, with its interval and the speed-up really reached, and
+        DIS by internal layer (``dis_1`` and so on). ``protocol`` is by default the last that was asked for.
+        """
+        chosen = self._protocol(protocol)
+        point = at_speed_up(self.questions.primary_speed_up if speed_up is None else speed_up).text
+        results = self.results[self.results["signal"] != DETECTABLE]
+        rows = results[results["protocol"] == chosen].set_index(["signal", "parameters"])
+        plain = rows[(rows["operating_point"] == point) & (rows["decisions"] == "")]
+        if plain.empty:
+            raise InputError(f"expected one of the speed-ups that were asked for, found {speed_up}")
+        frame = plain.loc[plain["measure"] == self.metric, ["value", "low", "high"]]
+        frame = frame.rename(columns={"value": self.metric})
+        frame["speed_up"] = plain.loc[plain["measure"] == "speed_up", "value"]
+        dis = rows[rows["measure"] == "dis"]
+        for layer in sorted(dis["layer"].dropna().unique()):
+            frame[f"dis_{int(layer)}"] = dis.loc[dis["layer"] == layer, "value"]
+        return frame
+
+    def plot(self, protocol: str | None = None, ax: Axes | None = None) -> Axes:
+        """Score against speed-up, a line for each signal and for the bounds; returns matplotlib's axes.
+
+        `exitbench figure` draws a run for paper; this is a look.
+        """
+        curves = self.curves
+        points = curves[(curves["protocol"] == self._protocol(protocol)) & (curves["kind"] == "point")]
+        for (signal, parameters), curve in points.groupby(["signal", "parameters"], sort=False):
+            label = f"{signal}[{parameters}]" if parameters else str(signal)
+            ax = curve.sort_values("speed_up").plot(x="speed_up", y="score", label=label, ax=ax)
+        if ax is None:
+            raise InputError(f"{self.cache}: no signal has a curve under {self._protocol(protocol)}")
+        ax.set(xlabel="speed-up", ylabel=self.metric, title=f"{self.cache}, {self._protocol(protocol)}")
+        return ax
+
+    def __repr__(self) -> str:
+        names = self.to_frame().index.get_level_values("signal").unique()
+        signals = [name for name in names if name not in BOUNDS]
+        what = f"{self._protocol()}, near {self.questions.primary_speed_up:g}x"
+        return f"Evaluation of {', '.join(signals)} on {self.cache} ({what})\n{self.to_frame().round(2).to_string()}"
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().round(2).to_html())
+
+    def _protocol(self, asked: str | None = None) -> str:
+        if asked is not None and asked not in self.questions.protocols:
+            raise InputError(f"expected one of the protocols {', '.join(self.questions.protocols)}, found {asked!r}")
+        return asked or self.questions.protocols[-1]
 
 
 def plan_of(signals: Sequence[Signal], directories: Sequence[Path | str] = ()) -> Plan:
@@ -145,4 +204,5 @@ def evaluate(
     tables["curves"] = pa.concat_tables([tables["curves"], compared.curves])
     tables["results"], tables["pairs"] = rows_table(compared.rows), table_of("pairs", compared.pairs)
     check_unique(tables["results"])
-    return Evaluation(**{name: table.to_pandas() for name, table in tables.items()})
+    frames = {name: table.to_pandas() for name, table in tables.items()}
+    return Evaluation(**frames, cache=source.name, metric=source.manifest.task.metric, questions=questions)
