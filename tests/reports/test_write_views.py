@@ -108,7 +108,7 @@ def test_a_damaged_cost_file_is_refused_before_anything_is_taken_away(viewed: Pa
 
 
 @pytest.mark.parametrize("name", ["pairs", "curves", "histograms", "risk_coverage"])
-def test_a_damaged_result_file_is_refused_before_anything_is_drawn(
+def test_a_damaged_result_file_is_refused_before_anything_is_made(
     viewed: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
@@ -116,7 +116,7 @@ def test_a_damaged_result_file_is_refused_before_anything_is_drawn(
     file = folder / f"{name}.parquet"
     file.write_bytes(file.read_bytes()[:-9])
     before = contents(folder)
-    monkeypatch.setattr("exitbench.reports.write_views.figures_drawn", None)
+    monkeypatch.setattr("exitbench.reports.write_views.content_of", None)
     with pytest.raises(InputError, match=rf"{name}\.parquet: expected a parquet file"):
         write_views(FinishedRun(folder))
     assert contents(folder) == before
