@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -41,7 +41,6 @@ from exitbench.signals.registry.discovery import load_registry
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 Signal = str | ExitSignal
 """A signal as a text (also a grid), or as an object: one of your own need not be registered."""
@@ -86,7 +85,7 @@ class Evaluation:
             frame[f"dis_{int(layer)}"] = dis.loc[dis["layer"] == layer, "value"]
         return frame
 
-    def plot(self, protocol: str | None = None, ax: Axes | None = None) -> Axes:
+    def plot(self, protocol: str | None = None, ax: Any = None) -> Any:
         """Score against speed-up, a line for each signal and for the bounds; returns matplotlib's axes.
 
         `exitbench figure` draws a run for paper; this is a look.
