@@ -42,7 +42,13 @@ class Section:
 
 
 def contestants(run: FinishedRun) -> tuple[RunEntry, list[RunEntry]] | None:
-    """The subject and its opponents as the suite names them; None without any, or in a run without results."""
+    """The subject and its opponents as the suite names them; None without any, or in a run without results.
+
+    A subject that was asked for stands against all others.
+    """
+    if run.subject is not None and run.rows:
+        others = [entry for entry in run.entries if entry != run.subject]
+        return (run.subject, others) if others else None
     contest = run.suite["findings"]
     if contest is None or not run.rows:
         return None

@@ -66,9 +66,9 @@ def visible(value: Any) -> Any:
     return shown_text(value)
 
 
-def write_page(run_dirs: Sequence[Path], out: Path) -> None:
+def write_page(run_dirs: Sequence[Path], out: Path, subject: str | None = None) -> None:
     """Write the page of one run, or of several side by side, to the file ``out``; whole or not at all."""
-    Page([content_of(FinishedRun(path)) for path in run_dirs]).write(out)
+    Page([content_of(FinishedRun(path, subject)) for path in run_dirs]).write(out)
 
 
 def run_names(run_dirs: Sequence[Path]) -> list[str]:

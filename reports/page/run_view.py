@@ -89,7 +89,7 @@ class RunView:
     @cached_property
     def forest(self) -> Forest | None:
         """The picture of the first screen; None where nothing was tested."""
-        return None if self.column is None else forest_of(self.column)
+        return None if self.column is None else forest_of(self.column, self.run.subject)
 
     @property
     def network_line(self) -> str:

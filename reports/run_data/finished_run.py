@@ -15,6 +15,8 @@ from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.benchmarks.results.vocabulary import AVERAGE, DETECTABLE
+from exitbench.benchmarks.suites.suite import entries_named
+from exitbench.errors import InputError, did_you_mean
 from exitbench.reports.run_data.conformance_result import ConformanceResult, conformance_result
 from exitbench.reports.run_data.identical import Identical, identical_entries
 from exitbench.reports.run_data.protocol_order import leading_protocol
@@ -53,8 +55,8 @@ AcrossRow = dict[str, Any]
 class FinishedRun:
     """A run on disk, with everything tables and figures ask of it. Raises InputError when it is no run."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, subject: str | None = None) -> None:
+        self.path, self._subject = path, subject
         self.files = RunFiles(path)
         self.record: dict[str, Any] = self.files.record
         self.suite: dict[str, Any] = self.record["suite"]
@@ -62,6 +64,21 @@ class FinishedRun:
             RunEntry(entry["signal"], entry["parameters"], entry["title"], entry["text"])
             for entry in self.record["entries"]
         ]
+
+    @cached_property
+    def subject(self) -> RunEntry | None:
+        """The entry that verdict, picture and findings are about, if one was asked for.
+
+        Raises InputError for a name that no entry has.
+        """
+        name = self._subject
+        if name is None:
+            return None
+        named = entries_named(name, [(entry.text, entry.signal) for entry in self.entries])
+        if not named:
+            near = did_you_mean(name, [entry.text for entry in self.entries])
+            raise InputError(f"expected a signal of the run as --subject, found {name!r}.{near}")
+        return self.entries[named[0]]
 
     @cached_property
     def conformance(self) -> dict[str, ConformanceResult]:

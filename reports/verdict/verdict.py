@@ -14,7 +14,9 @@ from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.sentences import listed, short_name
 from exitbench.reports.verdict.absences import why_absent
+from exitbench.reports.verdict.main_column import main_column
 from exitbench.reports.verdict.standings import ColumnStanding, Lead, Standings
+from exitbench.reports.verdict.subject_verdict import subject_sentence
 
 Sentence = tuple[str | Number, ...]
 
@@ -36,7 +38,9 @@ def verdict_of(standings: Standings) -> RunVerdict:
     speed_up = float(run.suite["primary_speed_up"])
     scores = standings.at_speed_up(speed_up, protocol)
     ranks = standings.at_layers(protocol)
+    column = None if run.subject is None else main_column(standings)
     sentences = [
+        () if run.subject is None or column is None else subject_sentence(column, run.subject),
         lead_sentence(scores, speed_up, protocol),
         absent_sentence(standings, scores),
         winners_sentence(scores),

@@ -18,6 +18,10 @@ def command(
             help="Where the page goes; default: the run's folder, or out/report for several.", show_default=False
         ),
     ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(help="The signal that verdict, picture and findings are about.", show_default=False),
+    ] = None,
 ) -> None:
     """Render the main tables and the page of a run again; several runs side by side on one page.
 
@@ -30,6 +34,8 @@ def command(
     `exitbench report out/paper`
 
     `exitbench report out/before out/after --out out/both`
+
+    `exitbench report out/paper --subject nsp`
     """
     from exitbench.benchmarks.results.files import RunFiles
     from exitbench.errors import InputError
@@ -45,13 +51,16 @@ def command(
     for run in runs:
         if not RunFiles(run).record.get("complete"):
             echo(f"{run} is incomplete: its views show what is there", err=True)
-    for run in runs:
-        write_views(FinishedRun(run))
+    finished = [FinishedRun(run, subject) for run in runs]
+    for run_views in finished:
+        _ = run_views.subject  # an unknown one is refused before anything is written
+    for run_views in finished:
+        write_views(run_views)
     page = runs[0] / PAGE
     if out is not None or len(runs) > 1:
         folder = out or Path("out") / "report"
         page = folder / PAGE
         with claimed(folder) as claim:
             claim.begin("page", [PAGE])
-            write_page(runs, page)
+            write_page(runs, page, subject)
     echo(f"report in {page}")
