@@ -76,7 +76,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    assert run("run", cache, *QUICK, "--out", tmp_path / "out") == 0
+    assert run("run", cache, *QUICK, "--out", tmp_path / "out", "--verbose") == 0
     assert "a[/b], m[/n], 60 samples" in capsys.readouterr().out
     monkeypatch.chdir(model.parent.parent)
     assert run("cost", "--model", "tm[/x]") == 0
