@@ -31,12 +31,12 @@ def run_record(
     hashes: Sequence[str],
     failures: Sequence[Failure],
     unscored: Collection[str] = (),
-    left_out: Sequence[str] = (),
+    remarks: Sequence[str] = (),
 ) -> dict[str, Any]:
     """``run.json``: what was run, on what, with what, and what went wrong.
 
     A cache is ``verified`` where every file that was read has the hash its manifest lists; ``unscored`` ones are not.
-    ``left_out`` says which signals cannot run on some cache.
+    ``remarks`` say which signals cannot run on some cache, or fail a check.
     """
     caches = {
         name: {
@@ -99,7 +99,7 @@ def run_record(
         "versions": recorded_versions(),
         "machine": machine,
         "failures": [asdict(failure) for failure in failures],
-        "notes": [*notes, *left_out],
+        "notes": [*notes, *remarks],
     }
 
 

@@ -25,6 +25,7 @@ from exitbench.benchmarks.run.across_caches.across_rows import across_rows
 from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache, load_sources
 from exitbench.benchmarks.run.across_caches.averages import averages
 from exitbench.benchmarks.run.across_caches.shared_rows import network_of, rows_of_caches, sharing_caches
+from exitbench.benchmarks.run.conformance_record import conformance_record, failed_checks
 from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, check_rows, plan_run
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
@@ -45,11 +46,15 @@ LITTLE = 64 * 2**20
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """A run that has ended: where it is, what failed, and which signals had, on a cache or at a layer, no score."""
+    """A run that has ended: where it is, what failed, and which signals had, on a cache or at a layer, no score.
+
+    ``failed_checks`` has a line for every signal from elsewhere that fails a conformance check.
+    """
 
     path: Path
     failures: tuple[Failure, ...]
     left_out: tuple[str, ...] = ()
+    failed_checks: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -117,11 +122,15 @@ def run_suite(
         hashes = [cache.manifest_sha256 for cache in units]
         unscored = [cache.score.cache.name for cache in units if not is_done(cache.score)]
         left_out = signals_left_out(units)
-        record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures, unscored, left_out)
+        checks = conformance_record(plan.entries)
+        broken = failed_checks(checks)
+        notes = [*left_out, *broken]
+        record = run_record(suite, plan.entries, plan.names, manifests, hashes, failures, unscored, notes)
         for cache in units:
             record["caches"][cache.score.cache.name]["left_out"] = entries_left_out(cache, plan)
         record |= {
             "signals_dirs": resolved,
+            "conformance": checks,
             "command": shlex.join(arguments),
             "arguments": list(arguments),
             "started": started.isoformat(timespec="seconds"),
@@ -131,7 +140,7 @@ def run_suite(
         write_json(out / RECORD, record)
         if not failures:
             shutil.rmtree(out / UNITS)
-        return RunOutcome(out, tuple(failures), tuple(left_out))
+        return RunOutcome(out, tuple(failures), tuple(left_out), tuple(broken))
 
 
 def entries_left_out(units: CacheUnits, plan: Plan) -> list[tuple[str, str]]:

@@ -103,6 +103,7 @@ class RunsTogether:
         return [
             text.headline(self.subject, every),
             text.evidence_scope([contest.run for contest in self.contests]),
+            text.what_the_suites_are([contest.run for contest in self.contests]),
         ]
 
     def answers(self) -> list[AnsweredQuestion]:

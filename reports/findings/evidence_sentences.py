@@ -45,6 +45,11 @@ def evidence_scope(runs: Sequence[FinishedRun]) -> str:
     )
 
 
+def what_the_suites_are(runs: Sequence[FinishedRun]) -> str:
+    """What each suite says of itself, its networks' strength included: a reader must know on what a number rests."""
+    return "; ".join(f"{run.suite['name']}: {run.suite['description']}" for run in runs) + "."
+
+
 def classes_sentence(subject: str, other: str, groups: Mapping[int, tuple[Sequence[Duel], Sequence[Duel]]]) -> str:
     """The subject against one other, by the number of classes: mean difference and verdicts by DIS and by score."""
     parts = []

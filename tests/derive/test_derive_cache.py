@@ -218,7 +218,7 @@ def test_a_users_own_method_is_found(
     assert "two methods are named 'heads'" in capsys.readouterr().err
     (folder / "own.py").write_text("1 / 0")
     assert exit_code("derive", "heads", *words, "--out", tmp_path / "b") == 2
-    assert "own.py: ZeroDivisionError: division by zero" in capsys.readouterr().err
+    assert "own.py:1 in <module>: ZeroDivisionError: division by zero" in capsys.readouterr().err
     (folder / "own.py").write_text("")
     assert exit_code("derive", "heads", *words, "--out", tmp_path / "b") == 2
     assert "defines no method" in capsys.readouterr().err

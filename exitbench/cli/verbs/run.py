@@ -186,6 +186,8 @@ def run_and_report(
         print_summary(run)
         for line in outcome.left_out:
             echo(f"note: left out: {line}", err=True)
+        for line in outcome.failed_checks:
+            echo(f"warning: {line}; see exitbench test-signal", err=True)
         for failure in outcome.failures:
             echo(f"failed: {failure.label}: {failure.reason}", err=True)
         where = f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}"

@@ -273,7 +273,7 @@ def test_held_out_runs_on_a_second_cache(suite, tmp_path):
     calibration = synthetic_cache(tmp_path / "cal", rows=50, layers=5, width=6, compact=True, model="m", task="a")
     held_out = replace(suite, caches=(test,), held_out={test: calibration}).asking(protocols=("held-out",))
     rows = run_suite(held_out, tmp_path / "out").files.results
-    assert set(rows.protocol) == {"held-out"}
+    assert set(rows.protocol) == {"held-out", "certified"}
     chosen = rows[
         (rows.signal == "deebert") & (rows["operating_point"] == "speed_up=1.5") & (rows.decisions != "randomised")
     ]

@@ -217,6 +217,10 @@ def test_the_page_has_a_picture_for_every_answer_and_a_number_in_every_sentence(
     assert len(page.splitlines()) < 100
 
 
+def test_the_page_says_what_each_suite_rests_on(evidence: RunsTogether, run: FinishedRun) -> None:
+    assert evidence.opening()[2] == f"paper: {run.suite['description']}."
+
+
 def test_runs_without_findings_have_no_evidence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\[findings\]"):
         RunsTogether([])

@@ -213,7 +213,7 @@ def test_a_row_of_a_block_is_named_by_its_row_in_the_cache() -> None:
     layer = layer_of(np.eye(3), ids=torch.tensor([10, 11, 12]))
     score = layer.entropy.index_fill(0, torch.tensor([2]), torch.nan)
     with pytest.raises(InputError, match=r"scripted at layer 1: expected a finite score for row 102 \(id 12\)"):
-        validated_score(Scripted(), layer, score, first_row=100)
+        validated_score(Scripted(), layer, score, rows=range(100, 103))
 
 
 def test_scores_are_judged_one_by_one_even_where_their_sum_overflows() -> None:
