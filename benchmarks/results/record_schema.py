@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from exitbench.errors import one_line
 
@@ -17,7 +17,7 @@ class _Part(BaseModel):
 
 class _Suite(_Part):
     name: str
-    caches: list[str]
+    caches: list[str] = Field(min_length=1)
     signals: list[str]
     protocols: list[str]
     speed_ups: list[float]

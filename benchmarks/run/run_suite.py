@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from exitbench.atomic_files import move_files
 from exitbench.benchmarks.results.files import UNITS, RunFiles, check_unique, read_parquet, write_json, write_table
 from exitbench.benchmarks.results.schema import ACROSS, SCHEMAS, rows_of, rows_table, table_of
 from exitbench.benchmarks.run.across_caches.across_rows import across_rows
@@ -39,7 +40,7 @@ from exitbench.progress import ProgressBar
 from exitbench.signals.registry.discovery import load_registry
 from exitbench.workers import Failure, Unit, Workers, is_done
 
-RECORD, JOINS, ACROSS_FILE = "run.json", "joins", "across"
+RECORD, JOINS, JOINED, ACROSS_FILE = "run.json", "joins", "joined", "across"
 LITTLE = 64 * 2**20
 """Bytes of tensors that one process scores in less time than the others need to import torch."""
 
@@ -226,7 +227,9 @@ def write_results(
             seed=questions.seed,
         )
         write_table(out / f"{ACROSS_FILE}.parquet", pa.Table.from_pylist(across, schema=ACROSS))
-    return joined()
+    failures = joined()
+    move_files(out / UNITS / JOINED, out)
+    return failures
 
 
 def averaged_rows(table: pa.Table, layers: Mapping[str, Sequence[int]]) -> pa.Array:
@@ -256,15 +259,20 @@ def table_parts(units: Sequence[CacheUnits], tables: Sequence[str]) -> dict[str,
 
 
 def joins(out: Path, parts: Mapping[str, Sequence[Path]]) -> list[JoinUnit]:
-    """A unit for every table; never taken over from an earlier start, whose parts may have been others."""
-    shutil.rmtree(out / UNITS / JOINS, ignore_errors=True)
+    """A unit for every table; never taken over from an earlier start, whose parts may have been others.
+
+    What a worker writes lies among the units until it is whole: a worker ends with the run, and cleans nothing up.
+    """
+    for folder in (JOINS, JOINED):
+        shutil.rmtree(out / UNITS / folder, ignore_errors=True)
+    (out / UNITS / JOINED).mkdir(parents=True)
     return [
         JoinUnit(
             folder=out / UNITS / JOINS / name,
             label=f"{name}: joined",
             table=name,
             parts=tuple(files),
-            target=out / f"{name}.parquet",
+            target=out / UNITS / JOINED / f"{name}.parquet",
         )
         for name, files in sorted(parts.items(), key=lambda item: -sum(part.stat().st_size for part in item[1]))
     ]

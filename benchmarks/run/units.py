@@ -125,7 +125,7 @@ class JoinUnit:
     target: Path
 
     def work(self) -> None:
-        """Write the file at its final place, whole or not at all."""
+        """Write the file, whole or not at all."""
         from exitbench.benchmarks.results.files import join_tables
 
         join_tables(self.target, self.table, self.parts)

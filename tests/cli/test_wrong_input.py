@@ -209,6 +209,7 @@ RUNS: dict[str, Damage] = {
     "protocols-number": changed(RECORD, "suite", "protocols", value=7),
     "no-caches": without(RECORD, "caches"),
     "caches-list": changed(RECORD, "caches", value=[]),
+    "no-cache-of-suite": changed(RECORD, "suite", "caches", value=[]),
     "unlisted-cache": changed(RECORD, "suite", "caches", value=["elsewhere"]),
     "cache-text": changed(RECORD, "caches", "little", value="x"),
     "no-entries": without(RECORD, "entries"),
