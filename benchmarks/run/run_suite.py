@@ -102,7 +102,8 @@ def run_suite(
         rows = rows_of_caches(suite.caches, manifests)
         units = cache_units(suite, plan, resolved, out / UNITS, tables, sharing_caches(rows))
         workers = workers or Workers()
-        failures = perform_stages(units, workers)
+        learns = any(signal.needs_fit for signal in plan.configurations)
+        failures = perform_stages(units, workers, learns=learns)
         averaged = [
             AveragedCache(
                 name,
@@ -157,9 +158,13 @@ def signals_left_out(units: Sequence[CacheUnits]) -> list[str]:
     return list(dict.fromkeys(line for folder in scored for line in (*lacking_signals(folder), *head_remarks(folder))))
 
 
-def perform_stages(units: Sequence[CacheUnits], workers: Workers) -> list[Failure]:
-    """Do all units, stage by stage; what rests on a failed unit is left out and not reported again."""
-    scores = [cache.score for cache in units]
+def perform_stages(units: Sequence[CacheUnits], workers: Workers, *, learns: bool) -> list[Failure]:
+    """Do all units, stage by stage; what rests on a failed unit is left out and not reported again.
+
+    ``learns`` says that scoring begins with fits.
+    """
+    # The largest cache first: begun last, it would keep one process busy while the others wait.
+    scores = sorted((cache.score for cache in units), key=bytes_to_read, reverse=True)
     failures: list[Failure] = []
     for cache in units:
         if has_failed_signals(cache.score.folder):  # at an earlier start: they get another chance
@@ -171,7 +176,7 @@ def perform_stages(units: Sequence[CacheUnits], workers: Workers) -> list[Failur
         def finished(unit: Unit) -> None:
             bar.advance(note=unit.label)
 
-        failures += scorers(scores, workers).run(scores, finished)
+        failures += scorers(scores, workers, learns=learns).run(scores, finished)
         scored = [cache for cache in units if is_done(cache.score)]
         failures += workers.run([unit for cache in scored for unit in cache.measures], finished)
         ready = [cache.compare for cache in scored if any(map(is_done, cache.measures))]
@@ -179,13 +184,17 @@ def perform_stages(units: Sequence[CacheUnits], workers: Workers) -> list[Failur
     return failures
 
 
-def scorers(units: Sequence[ScoreUnit], workers: Workers) -> Workers:
-    """Who scores: this process, which knows the signals already, or for much to read all ``workers``.
+def scorers(units: Sequence[ScoreUnit], workers: Workers, *, learns: bool) -> Workers:
+    """Who scores: this process, which knows the signals already, or for fits and for much to read all ``workers``.
 
-    Nothing but scoring needs torch, so a process that never scores starts two seconds earlier.
+    Nothing but scoring needs torch, so a process that never scores starts two seconds earlier. Fits take minutes.
     """
-    size = sum(file.stat().st_size for unit in units for file in unit.cache.glob("**/*.safetensors"))
-    return Workers() if size < LITTLE else workers
+    return workers if learns or sum(map(bytes_to_read, units)) >= LITTLE else Workers()
+
+
+def bytes_to_read(unit: ScoreUnit) -> int:
+    """The bytes of tensors in a unit's cache."""
+    return sum(file.stat().st_size for file in unit.cache.glob("**/*.safetensors"))
 
 
 def write_results(

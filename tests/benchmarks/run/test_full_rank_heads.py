@@ -51,6 +51,7 @@ def test_the_run_says_so(run: RunOutcome) -> None:
     assert len(run.left_out) == 4
 
 
+@pytest.mark.long
 def test_rates_at_equal_shares_are_undefined_where_no_layer_has_a_score(tmp_path: Path) -> None:
     cache = synthetic_cache(tmp_path / "full", rows=120, layers=3, classes=5, width=5)
     questions = Questions(

@@ -191,6 +191,7 @@ def test_the_largest_speed_up_within_a_loss_is_one_that_fresh_rows_keep(
         assert f"over by {lost.value - 2.0:.2f}" in row.reason
 
 
+@pytest.mark.long
 def test_no_row_is_scored_by_a_fit_that_has_seen_it(caches: tuple[Path, Path]) -> None:
     """The memory's score is near 0 or 2 exactly for rows it has seen, and near 1 for all others."""
     cache = Cache(caches[0])
@@ -202,6 +203,7 @@ def test_no_row_is_scored_by_a_fit_that_has_seen_it(caches: tuple[Path, Path]) -
             assert np.abs(scores - 1).max() < 0.01
 
 
+@pytest.mark.long
 def test_held_out_scores_of_calibration_rows_are_out_of_fold(caches: tuple[Path, Path]) -> None:
     few, many = (Cache(path) for path in caches)
     questions = Questions(protocols=("held-out",), resamples=2)
@@ -236,6 +238,7 @@ def test_a_threshold_is_refused_where_only_the_speed_up_is_off(caches: tuple[Pat
     assert recommend(cache, [Overfit()], speed_up=2.0, resamples=10).speed_up.value == pytest.approx(2.0, abs=0.2)
 
 
+@pytest.mark.long
 def test_held_out_entries_are_compared_at_exactly_the_speed_up_that_was_asked_for(caches: tuple[Path, Path]) -> None:
     few, many = caches
     asked = {"speed_ups": [2.0], "rates_speed_up": 2.0, "losses": [], "resamples": 100}

@@ -140,7 +140,7 @@ def test_a_new_run_takes_the_old_page_away_first_and_leaves_a_users_files(suite,
         removed.append(path.name)
         remove(path)
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -91,6 +91,7 @@ def test_a_threshold_is_found_against_agreement_and_says_so(
     assert exit_code(*words, "--target", "fianl") == 2
 
 
+@pytest.mark.long
 def test_the_card_of_a_cache_is_judged_by_either_target(
     caches: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
