@@ -57,7 +57,7 @@ class Tests:
 
     def __init__(self, tree: Path) -> None:
         self.tree = tree
-        files = [path for place in LOOKED_AT for path in sorted(tree.glob(place))]
+        files = [path for pattern in LOOKED_AT for path in sorted(tree.glob(pattern))]
         tests = [test for path in files for test in (sorted(path.rglob("test_*.py")) if path.is_dir() else [path])]
         names = [test.relative_to(tree).as_posix() for test in tests]
         self.texts = {name: (tree / name).read_text() for name in names if not name.startswith(LEFT_OUT)}
@@ -87,7 +87,7 @@ class Tests:
 
         def eagerness(item: Any) -> tuple[int, bool]:
             text = text_of(getattr(item, "function", None))
-            named = next((place for place, word in enumerate(words) if word in text), len(words))
+            named = next((number for number, word in enumerate(words) if word in text), len(words))
             return named, item.get_closest_marker("long") is not None
 
         groups = []

@@ -71,11 +71,12 @@ class Functions:
     def change(self, mutant: Mutant) -> bool:
         """Make a change in this process; False where no live function can take it."""
         path = (self.tree / mutant.file).resolve()
-        place = changed_function(path.read_text(), mutant)
-        live = self.live.get((str(path), *place), []) if place else []
+        name_and_line = changed_function(path.read_text(), mutant)
+        live = self.live.get((str(path), *name_and_line), []) if name_and_line else []
         changed = compile(mutant.applied(path.read_bytes()), live[0].__code__.co_filename, "exec") if live else None
         for code in codes_of(changed) if changed else ():
-            if (code.co_qualname, code.co_firstlineno) == place and code.co_freevars == live[0].__code__.co_freevars:
+            free = code.co_freevars == live[0].__code__.co_freevars
+            if free and (code.co_qualname, code.co_firstlineno) == name_and_line:
                 for function in live:
                     function.__code__ = code
                 return True

@@ -45,7 +45,7 @@ MEASURES = ("accuracy", "f1", "mean_accuracy_f1", "speed_up", "dis", "premature_
 
 
 def is_shown(run: FinishedRun, row: Any) -> bool:
-    """Whether the page may show a row of the results or pairs: a reading at a speed-up, or DIS at a table's layer."""
+    """Whether the page may show a row of the results or pairs: a value at a speed-up, or DIS at a table's layer."""
     measure, layer, decisions, cache = (row[name] for name in ("measure", "layer", "decisions", "cache"))
     if measure not in MEASURES or decisions == "reached":
         return False

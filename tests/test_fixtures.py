@@ -55,6 +55,7 @@ def test_all_fixtures_together_stay_below_150_megabytes() -> None:
     assert sum(path.stat().st_size for path in FIXTURES.rglob("*") if path.is_file()) < 150e6
 
 
+@pytest.mark.long
 def test_the_readme_says_what_the_caches_hold(describe: ModuleType) -> None:
     text = (FIXTURES / "README.md").read_text(encoding="utf-8")
     assert f"{describe.BEGIN}\n{describe.generated()}\n{describe.END}" in text, (

@@ -28,6 +28,7 @@ def test_what_moves_a_terminal_becomes_a_visible_escape_and_nothing_else_does(te
     assert printable(text) == expected
 
 
+@pytest.mark.long
 @given(st.text(alphabet=st.characters()))
 def test_any_text_becomes_one_line_without_controls_that_xml_accepts(text: str) -> None:
     result = printable(text)

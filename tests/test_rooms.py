@@ -83,6 +83,7 @@ def public_names(root: Path) -> dict[str, list[str]]:
     return names
 
 
+@pytest.mark.long
 def test_a_name_means_one_thing_in_all_rooms() -> None:
     """A second thing of the same name sends a reader to the wrong file: give it a name of its own."""
     shared = {name: files for name, files in public_names(ROOT).items() if len(files) > 1}

@@ -61,6 +61,7 @@ def test_ctrl_c_at_any_step_leaves_the_old_or_the_new_file_and_nothing_else(tmp_
     assert 20 < step < STEPS - 1
 
 
+@pytest.mark.long
 def test_ctrl_c_at_any_step_leaves_the_old_or_the_new_folder_and_nothing_else(tmp_path: Path) -> None:
     def replace_folder(folder: Path) -> None:
         with whole_folder(folder / "a") as temporary:

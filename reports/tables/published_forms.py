@@ -40,7 +40,7 @@ def form_table(run: FinishedRun, group: Group, protocol: str) -> Table:
         every = [distance for of_cache in distances for distance in of_cache]
         cells = [distance_cell(distances_here) for distances_here in (*distances, every)]
         name = label(run.label(entry.signal, entry.parameters), entry.text)
-        rows.append(TableRow((name, label(reading(run, entry)), *cells), kind="other", signal=entry.signal))
+        rows.append(TableRow((name, label(comparison_advice(entry)), *cells), kind="other", signal=entry.signal))
     headings = [*(run.task_title(cache) for cache in caches), "all"]
     return Table(
         name=table_name(run, "published-forms", group=group, protocol=protocol),
@@ -93,8 +93,8 @@ def distance_cell(distances: Sequence[float]) -> Cell:
     return Cell(fixed(math.fsum(distances) / len(distances), 1), status="ok", notes=(f"mean over {layers}",))
 
 
-def reading(run: FinishedRun, entry: RunEntry) -> str:
-    """How an entry's published figures are to be read."""
+def comparison_advice(entry: RunEntry) -> str:
+    """Whether an entry is the form that the published figures of its method should be compared with."""
     form = published_form(entry.title)
     if form is None:
         return "the same form"

@@ -155,8 +155,8 @@ def cost(column: MainColumn, entry: RunEntry, timed: Mapping[str, TimedSignal]) 
 
 def fitted_span(column: MainColumn, name: Name, measure: str) -> str:
     """A count over the caches of the column, as one number or from the least to the most; empty where it has none."""
-    found = (column.run.row(cache, column.protocol, *name, measure) for cache in column.caches)
-    counts = [row.value for row in found if row is not None]
+    rows = (column.run.row(cache, column.protocol, *name, measure) for cache in column.caches)
+    counts = [row.value for row in rows if row is not None]
     if not counts:
         return ""
     low, high = f"{min(counts):.0f}", f"{max(counts):.0f}"

@@ -241,6 +241,7 @@ def strict_placements(certainty, right):
     return above.mean(axis=1), above.mean(axis=0)
 
 
+@pytest.mark.long
 def test_strict_ties_count_nothing_in_value_interval_and_pairs(evaluation, path):
     strict = evaluate(path, ["pabee", "deebert"], ties="strict", **ASKED)
     cache, layer = Cache(path), 3

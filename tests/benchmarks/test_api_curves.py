@@ -84,6 +84,7 @@ def test_random_exits_are_among_the_curves_as_in_a_run(evaluation):
         assert random_exits.cost.max() == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_the_area_is_the_mean_of_the_exact_curve_over_the_stated_range(path):
     curve = replay(path, "e-lang")
     cost, f1 = curve.relative_cost[::-1], curve.score("f1")[::-1]

@@ -55,6 +55,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.long
 def test_every_verb_has_help_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in VERBS:
         assert run(verb, "--help") == 0
@@ -137,6 +138,7 @@ def test_verify_says_good_or_names_the_defect(cache: Path, capsys: pytest.Captur
     assert "shard-00000.safetensors: changed" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_inspect_shows_a_card_and_json(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("inspect", str(cache), "--json") == 0
     card = json.loads(capsys.readouterr().out)
@@ -178,6 +180,7 @@ def test_import_makes_a_cache_and_says_what_was_rounded(tmp_path: Path, capsys: 
     assert "found a complete one" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_list_shows_signals_caches_and_suites(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     shown = capsys.readouterr().out

@@ -50,6 +50,7 @@ def test_a_model_is_counted_and_timed_beside_the_published_overheads(
     assert stored.timing.setting["rounds"] == 2
 
 
+@pytest.mark.long
 def test_a_shape_is_timed_with_random_weights(tmp_path: Path) -> None:
     shape = ["--layers", 2, "--width", 64, "--intermediate", 96, "--classes", 3, "--length", 8]
     words = ["--time", "--signals", "cap[alpha=0.1|1]", "--rounds", 1, "--device", "cpu", "--out", tmp_path]

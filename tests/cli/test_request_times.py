@@ -25,6 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_infer_times_requests_with_the_exits_of_its_texts(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,6 +53,7 @@ def test_infer_times_requests_with_the_exits_of_its_texts(
     assert "expected a file, found standard input" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_model", [True, False])
 def test_cost_times_requests_that_exit_where_calibration_rows_did(
     folder: Path, tmp_path: Path, with_model: bool, capsys: pytest.CaptureFixture[str]

@@ -190,6 +190,7 @@ def test_verify_asks_where_a_derived_cache_comes_from(train: Cache, source: Cach
         assert verify(made.path) == [f"{made.path}: {message}"]
 
 
+@pytest.mark.long
 def test_the_verb_says_what_it_made(
     train: Cache, source: Cache, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -214,10 +214,11 @@ def test_a_past_future_exit_is_its_formula() -> None:
             wrong += m * -log_softmax(expected)[labels[row]] / 2
             cosines = [imagined[j] @ s[j] / np.linalg.norm(imagined[j]) / np.linalg.norm(s[j]) for j in range(m, 3)]
             unlike += float(np.mean([1 - cosine for cosine in cosines])) / 2
-    found = float(maps.loss(states, torch.from_numpy(labels)).detach())
-    assert found == pytest.approx((wrong / 3 + unlike / 2) / 2, rel=1e-6)
+    loss = float(maps.loss(states, torch.from_numpy(labels)).detach())
+    assert loss == pytest.approx((wrong / 3 + unlike / 2) / 2, rel=1e-6)
 
 
+@pytest.mark.long
 def test_past_future_learns_and_does_not_depend_on_the_order_of_the_rows(train: Cache, folder: Path) -> None:
     from exitbench.cache import CacheWriter
 
@@ -243,6 +244,7 @@ def test_past_future_learns_and_does_not_depend_on_the_order_of_the_rows(train: 
         assert torch.equal(one, other)
 
 
+@pytest.mark.long
 def test_a_temperature_changes_no_answer_and_makes_labels_likelier(train: Cache) -> None:
     answers = fit("temperature", train)
     for layer, said in enumerate(answers.logits(train, EVERY), 1):
@@ -252,9 +254,9 @@ def test_a_temperature_changes_no_answer_and_makes_labels_likelier(train: Cache)
         def loss(inverse: float, own: np.ndarray = own, rows: np.ndarray = rows) -> float:
             return float(-log_softmax(own * inverse, axis=1)[rows, train.labels].mean())
 
-        found = float(said[0, 0] / own[0, 0])
+        inverse_temperature = float(said[0, 0] / own[0, 0])
         grid = np.linspace(0.05, 5, 2000)
-        assert loss(found) <= min(map(loss, grid)) + 1e-9
+        assert loss(inverse_temperature) <= min(map(loss, grid)) + 1e-9
     assert answers.heads is not None
     before, after = train.head(1).offset, head_algebra(*answers.heads[0]).offset
     torch.testing.assert_close(after, before)

@@ -149,6 +149,7 @@ def test_a_stopped_collection_goes_on_and_ends_in_the_same_bytes(
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_another_model_does_not_continue_a_collection(
     exits: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def test_without_a_name_every_table_and_figure_is_listed(run_dir: Path, capsys: 
     ]
 
 
+@pytest.mark.long
 def test_a_beginning_means_the_view_under_the_leading_protocol(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = FinishedRun(main_run(tmp_path_factory))
     tables = tables_of(run)

@@ -116,6 +116,7 @@ def test_adjusted_p_values_are_never_smaller(comparison: Comparison) -> None:
         assert pair.p_exit_adjusted >= pair.p_exit
 
 
+@pytest.mark.long
 def test_where_a_cache_has_groups_whole_groups_are_turned_around(tmp_path: Path) -> None:
     cache = synthetic_cache(tmp_path / "cache", rows=60, layers=4, width=8, seed=4, group_rows=10)
     for name, signal in (("a", "cap[alpha=0.1]"), ("b", "cap[alpha=10]")):
@@ -136,6 +137,7 @@ def test_where_a_cache_has_groups_whole_groups_are_turned_around(tmp_path: Path)
             assert p_value == pytest.approx(sum(total >= abs(sum(sums)) for total in totals) / len(flips))
 
 
+@pytest.mark.long
 def test_runs_towards_other_targets_are_refused(tmp_path: Path) -> None:
     cache = synthetic_cache(tmp_path / "cache", rows=30, layers=3, width=8, seed=4)
     for target in ("labels", "final"):

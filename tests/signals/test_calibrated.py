@@ -171,6 +171,7 @@ def test_texts_inside_are_shortened_and_their_grids_expanded() -> None:
     ]
 
 
+@pytest.mark.long
 def test_on_a_real_cache_it_is_the_map_of_the_raw_score() -> None:
     cache = Cache(FIXTURES / "caches" / "mpnet-base-sst2-dev")
     signal = fitted(REGISTRY.make("calibrated[of=e-lang]"), cache)

@@ -58,6 +58,7 @@ SIGNALS: list[tuple[str, ExitSignal]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "signal"), SIGNALS, ids=[kind for kind, _ in SIGNALS])
 @settings(max_examples=25, deadline=None)
 @given(rows=ROWS)

@@ -228,8 +228,8 @@ def serve() -> None:
 
 def all_modules() -> list[str]:
     """The modules of exitbench, whichever of them a verb imports late."""
-    found = (module.name for module in pkgutil.walk_packages(exitbench.__path__, "exitbench."))
-    return [name for name in found if not any(part in name for part in NOT_IMPORTED)]
+    names = (module.name for module in pkgutil.walk_packages(exitbench.__path__, "exitbench."))
+    return [name for name in names if not any(part in name for part in NOT_IMPORTED)]
 
 
 def _wait(wait: int, seconds: float) -> int | None:

@@ -73,6 +73,7 @@ def test_a_grid_takes_at_each_cost_the_parameters_that_lose_least():
     assert {candidate.configuration for candidate in shared_path([same, same], losses, default=1)} == {1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", ["quota", "greedy"])
 def test_per_layer_candidates_can_be_stored_and_never_exit_where_nothing_did(schedule):
     scores, predictions, truth = made(rows=60)

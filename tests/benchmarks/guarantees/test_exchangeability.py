@@ -10,6 +10,7 @@ def positions(values):
     return [(float(value),) for value in values]
 
 
+@pytest.mark.long
 def test_false_alarms_stay_below_the_level_over_all_looks():
     random = np.random.default_rng(0)
     alarms = 0

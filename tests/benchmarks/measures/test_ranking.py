@@ -51,6 +51,7 @@ def literal_aurc(certainty, right):
     return 100 * sum(risks) / len(risks)
 
 
+@pytest.mark.long
 @for_each(seed=range(250))
 def test_dis_is_the_share_of_pairs_in_order_with_ties_one_half(seed):
     certainty, right = one_layer(seed)

@@ -53,6 +53,7 @@ def test_every_deal_has_other_folds_and_the_first_is_that_of_the_seed():
     assert len({part.variant for parts in dealt for part in parts}) == 12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("speed_up", [1.5, 2.0])
 def test_values_are_means_over_deals_and_their_error_has_the_spread_between_deals(scored, measured, speed_up):
     (once,) = [measure_signal(scored, [[0, 1]], dataclasses.replace(QUESTIONS, deals=1), ("pairs",))]
@@ -105,6 +106,7 @@ def literal_equal_share(deal, layers):
     return 100 * errors / wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layer", [None, 2])
 def test_rates_at_equal_exit_shares_are_means_over_deals(scored, measured, layer):
     assert len(np.unique(SCORES)) == np.size(SCORES)  # no ties, so the surest are what a sort says
@@ -118,6 +120,7 @@ def test_rates_at_equal_exit_shares_are_means_over_deals(scored, measured, layer
     assert 0 < row.low < row.value < row.high < 100
 
 
+@pytest.mark.long
 def test_calibration_and_the_share_of_exits_are_means_over_deals(tmp_path):
     sure = [1 / (1 + np.exp(-scores)) for scores in SCORES]
     configurations = [
@@ -143,6 +146,7 @@ def test_calibration_and_the_share_of_exits_are_means_over_deals(tmp_path):
     assert dealt[share].value != once[share].value
 
 
+@pytest.mark.long
 def test_the_curve_is_the_mean_over_deals_at_every_cost(scored):
     evaluation = evaluate_configurations(scored, [0, 1], QUESTIONS)
     merged = merged_parts(scored, evaluation, "cross-fit", [0, 1], QUESTIONS)
@@ -160,6 +164,7 @@ def test_the_curve_is_the_mean_over_deals_at_every_cost(scored):
     assert (curve.high - curve.low).mean() > (alone.high - alone.low).mean()
 
 
+@pytest.mark.long
 def test_a_status_is_judged_on_the_mean_over_deals(scored):
     evaluation = evaluate_configurations(scored, [0], QUESTIONS)
     merged = merged_parts(scored, evaluation, "cross-fit", [0], QUESTIONS)
@@ -200,6 +205,7 @@ def test_what_learns_is_dealt_once_unless_the_suite_says_otherwise():
         Questions(deals=0)
 
 
+@pytest.mark.long
 def test_a_given_threshold_is_the_same_under_every_deal(scored):
     given = dataclasses.replace(QUESTIONS, thresholds={"*": ("median",)})
     rows = [

@@ -60,6 +60,7 @@ def literal_resamples(scores, speed_up, resamples):
     return np.array(accuracy)
 
 
+@pytest.mark.long
 def test_a_paired_difference_has_the_spread_of_the_difference(scored):
     pairs = []
     for deals in (4, 1):
@@ -77,6 +78,7 @@ def test_a_paired_difference_has_the_spread_of_the_difference(scored):
     assert (dealt["p_value"] <= 0.05) == (not dealt["low"] <= 0 <= dealt["high"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("speed_up", [1.5, 2.0])
 def test_a_bootstrap_pair_has_the_resamples_and_the_deals_of_its_difference(scored, speed_up):
     questions = dataclasses.replace(QUESTIONS, speed_ups=(1.5, 2.0))
@@ -104,6 +106,7 @@ def test_a_bootstrap_pair_has_the_resamples_and_the_deals_of_its_difference(scor
     assert pair["high"] == pytest.approx(max(high, value + norm.ppf(0.975) * error))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("speed_up", [1.5, 2.0])
 def test_a_score_has_the_error_of_its_answers_over_all_deals_where_resamples_confirm_it(scored, speed_up, monkeypatch):
     signal = measure_signal(scored, [[0], [1]], QUESTIONS, ("pairs",))

@@ -154,6 +154,7 @@ def test_costs_that_cannot_be_are_refused(costs: list[float]) -> None:
         cost_units(costs, 5)
 
 
+@pytest.mark.long
 def test_a_cache_with_costs_is_measured_by_them(tmp_path: Path) -> None:
     from exitbench.benchmarks.api import evaluate, replay
     from exitbench.cache import synthetic_cache

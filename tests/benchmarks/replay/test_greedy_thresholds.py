@@ -50,6 +50,7 @@ def costed(curve):
     return trade_off_curve(curve.scores, replace(curve.outcomes, costs=cost_units(COSTS, curve.depth)))
 
 
+@pytest.mark.long
 @for_each(seed=range(40))
 @pytest.mark.parametrize("measure", ["accuracy", "f1"])
 def test_greedy_lies_between_the_shared_threshold_and_the_best_of_all_vectors(seed, measure):
@@ -79,6 +80,7 @@ def test_greedy_lies_between_the_shared_threshold_and_the_best_of_all_vectors(se
         assert score >= float(tally_at(shared, curve.outcomes).score(measure)) - 1e-9
 
 
+@pytest.mark.long
 @for_each(seed=range(6))
 def test_with_scales_that_differ_between_layers_greedy_beats_the_shared_threshold_and_quotas(seed):
     curve = informed_curve(seed)
@@ -89,6 +91,7 @@ def test_with_scales_that_differ_between_layers_greedy_beats_the_shared_threshol
     assert tally_at(exits, curve.outcomes).speed_up == pytest.approx(2.0, rel=0.006)
 
 
+@pytest.mark.long
 @for_each(seed=range(6))
 def test_what_the_search_keeps_to_is_the_speed_up_by_costs(seed):
     curve = costed(informed_curve(seed))

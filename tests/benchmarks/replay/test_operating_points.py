@@ -96,6 +96,7 @@ def test_the_point_at_a_threshold_is_the_literal_replay(seed):
         assert point.score("f1") == pytest.approx(literal_score(counts, "f1"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("integers", [False, True])
 @for_each(seed=range(80))
 def test_the_largest_speed_up_within_a_loss_stops_at_the_first_fall(seed, integers):

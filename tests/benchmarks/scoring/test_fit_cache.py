@@ -59,6 +59,7 @@ def test_a_second_run_does_not_fit_again_and_gives_the_same_bits(cache: Cache, f
         np.testing.assert_array_equal(first.scores(0, variant).values, second.scores(0, variant).values)
 
 
+@pytest.mark.long
 def test_a_damaged_or_foreign_entry_is_fitted_again_and_mended(cache: Cache, folder: Path, fits: list[str]) -> None:
     expected = fitted(Meta(features=True), cache)
     (entry,) = folder.glob("*.safetensors")

@@ -98,6 +98,7 @@ def test_a_group_is_drawn_as_a_whole(grouped: Path) -> None:
     assert np.array_equal(weights[0::6], weights[5::6])
 
 
+@pytest.mark.long
 def test_the_intervals_of_a_grouped_cache_are_those_of_groups(grouped: Path, tmp_path: Path) -> None:
     """The same rows without groups have the same values and other errors."""
     plain = synthetic_cache(tmp_path / "c", rows=240, layers=4, width=6, compact=True)

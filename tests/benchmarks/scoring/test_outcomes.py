@@ -9,6 +9,7 @@ from tests.support.for_each import for_each
 from tests.support.score_cases import literal_tally, random_case
 
 
+@pytest.mark.long
 @for_each(seed=range(100))
 def test_scores_of_the_merged_predictions_are_those_of_scikit_learn(seed):
     case = random_case(seed)

@@ -35,15 +35,15 @@ from exitbench.benchmarks.scoring.score_cache import fitted
 from exitbench.cache import Cache
 from exitbench.signals.edr import EDR
 cache, folder, own, other = Cache(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]
-found = []
+states = []
 for name, largest in (("wide", 10**9), ("narrow", int(sys.argv[5]))):
     os.environ[fit_cache.VARIABLE] = str(folder / name)
     fit_cache.LARGEST = largest
     (folder / f"{name}-{own}").touch()
     while not (folder / f"{name}-{other}").exists():  # both begin at once
         time.sleep(0.001)
-    found.append([fitted(EDR(), cache, np.arange(start, cache.rows)).to_json() for start in range(int(sys.argv[6]))])
-print(json.dumps(found))
+    states.append([fitted(EDR(), cache, np.arange(start, cache.rows)).to_json() for start in range(int(sys.argv[6]))])
+print(json.dumps(states))
 """
 
 
@@ -103,8 +103,8 @@ def test_two_processes_that_write_at_once_get_and_leave_whole_fits(
 def all_fits(cache: Cache) -> list[dict]:
     """What the processes fit, as JSON has it."""
     ready = [fitted(EDR(), cache, np.arange(start, cache.rows)).to_json() for start in range(FITS)]
-    found: list[dict] = json.loads(json.dumps(ready))
-    return found
+    states: list[dict] = json.loads(json.dumps(ready))
+    return states
 
 
 def test_an_entry_that_another_process_is_writing_is_left_to_it(cache: Cache, folder: Path, fits: list[int]) -> None:

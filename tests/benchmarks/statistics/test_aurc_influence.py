@@ -25,6 +25,7 @@ def weighted_area(certainty, right, weights):
     return float((weight * risks).sum() / weight.sum())
 
 
+@pytest.mark.long
 @for_each(seed=SEEDS)
 def test_the_influence_is_the_derivative_of_the_area(seed):
     certainty, right = made(seed, ties=False)

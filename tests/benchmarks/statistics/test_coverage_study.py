@@ -128,15 +128,15 @@ def test_what_the_study_measures_is_what_a_run_measures():
                 expected.chosen,
             )
     column = COLUMNS["accuracy at 2x"]
-    found = {
+    pairs = {
         (pair["signal_a"], pair["signal_b"]): pair
         for pair in compared.pairs
         if (pair["operating_point"], pair["measure"]) == ("speed_up=2", "accuracy")
     }
-    numbers = [(a, b) for a, b in itertools.combinations(range(4), 2) if (names[a], names[b]) in found]
+    numbers = [(a, b) for a, b in itertools.combinations(range(4), 2) if (names[a], names[b]) in pairs]
     assert len(numbers) > 2
     for (a, b), test in zip(numbers, paired_tests(entries, column, numbers), strict=True):
-        pair = found[names[a], names[b]]
+        pair = pairs[names[a], names[b]]
         assert (test.low, test.high, test.p_value) == (pair["low"], pair["high"], pair["p_value"])
 
 

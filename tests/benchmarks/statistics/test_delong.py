@@ -60,6 +60,7 @@ def test_a_paired_difference_uses_delongs_covariance(seed):
     assert difference.high - difference.low == pytest.approx(2 * stats.norm.ppf(0.975) * 100 * std_err)
 
 
+@pytest.mark.long
 def test_the_standard_error_agrees_with_the_bootstrap():
     rng = np.random.default_rng(0)
     n = 400

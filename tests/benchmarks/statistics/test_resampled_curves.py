@@ -75,6 +75,7 @@ def test_the_rest_is_the_whole_without_the_part(seed):
     np.testing.assert_array_equal(sums_without(whole, part).true_positives, rest.true_positives)
 
 
+@pytest.mark.long
 @for_each(seed=SEEDS)
 def test_points_of_a_resample_are_the_points_of_its_samples_written_out(seed):
     case, weights = weighted_case(seed)

@@ -37,6 +37,7 @@ def scores(results: pd.DataFrame) -> pd.DataFrame:
     return asked.pivot_table(index=["task", "cache"], columns="entry", values="value")
 
 
+@pytest.mark.long
 def test_five_networks_for_every_task_of_one_recipe() -> None:
     caches = load_suite("seeds").caches
     commands: dict[str, set[str]] = {}

@@ -177,6 +177,7 @@ def test_of_several_signals_the_choice_is_made_again_in_every_fold(path):
     assert best.chosen == "chosen: deebert"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("schedule", "asked"), [("quota", {"speed_up": 2.0}), ("quota", {"max_loss": 3.0}), ("greedy", {"speed_up": 2.0})]
 )

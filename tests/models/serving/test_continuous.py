@@ -98,6 +98,7 @@ def by_random(tmp_path: Path) -> tuple[EarlyExitClassifier, Collected]:
     return EarlyExitClassifier(source.model, REGISTRY.make("random"), 0.5), source
 
 
+@pytest.mark.long
 def test_who_exits_is_answered_at_once_and_others_take_the_place(tmp_path: Path) -> None:
     classifier, source = by_random(tmp_path)
     ran = layers_and_sizes(classifier)
@@ -120,6 +121,7 @@ def test_who_exits_is_answered_at_once_and_others_take_the_place(tmp_path: Path)
     assert len(batches) < sum(max(alone[at : at + 4]) for at in range(0, ROWS, 4))
 
 
+@pytest.mark.long
 def test_order_is_kept_on_request_only(tmp_path: Path) -> None:
     classifier, source = by_random(tmp_path)
     ordered = list(continuous_answers(classifier, source.tokens, batch_size=4, first_id=5))
@@ -130,6 +132,7 @@ def test_order_is_kept_on_request_only(tmp_path: Path) -> None:
     assert {answer.id: answer.exit_layer for answer in free} == exits
 
 
+@pytest.mark.long
 def test_nobody_is_overtaken_without_end(tmp_path: Path) -> None:
     """One sample that stays to the last layer, among others that leave at the first and fill every batch."""
     source = collected(tmp_path)

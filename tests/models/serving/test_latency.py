@@ -44,6 +44,7 @@ def counted(exit_layers: list[int], batch_size: int, texts: int = 5) -> dict[str
     return {row.way: row for row in rows}
 
 
+@pytest.mark.long
 def test_alone_a_request_waits_for_its_own_layers() -> None:
     exits = [1, 2, 4, 1] * 20
     rows = counted(exits, 1)
@@ -58,6 +59,7 @@ def test_alone_a_request_waits_for_its_own_layers() -> None:
     assert (rows[STATIC].p50, rows[STATIC].p99, rows[STATIC].mean_layers) == (2.0, 2.0, 2.0)
 
 
+@pytest.mark.long
 def test_a_static_network_between_two_depths_has_the_mean_of_both() -> None:
     rows = counted([1, 1, 2, 3] * 16, 1)
     assert rows[STATIC].mean_layers == pytest.approx(7 / 4, abs=1 / 64)
@@ -65,6 +67,7 @@ def test_a_static_network_between_two_depths_has_the_mean_of_both() -> None:
     assert rows[STATIC].per_second == pytest.approx(4 / 7, abs=0.01)
 
 
+@pytest.mark.long
 def test_a_batch_that_is_answered_together_waits_for_its_slowest_and_a_continuous_one_does_not() -> None:
     # Of every eight requests one takes all layers: it holds up its batch, and nobody in a stream.
     exits = [1, 1, 1, 1, 1, 1, 1, 4] * 12

@@ -213,6 +213,7 @@ def walked(path: str) -> list[tuple[float, float]]:
     return corners
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=1, max_size=12))
 @settings(max_examples=80, deadline=None)
 def test_a_short_path_goes_through_the_same_corners(corners: list[tuple[int, int]]) -> None:

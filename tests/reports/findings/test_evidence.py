@@ -62,9 +62,9 @@ def test_differences_by_the_number_of_classes_are_those_of_the_pairs(run: Finish
             better, worse = int((shown.difference > 0).sum()), int((shown.difference < 0).sum())
             known = group.difference.dropna()
             expected = f"(better in {better}, worse in {worse} of {len(known)})"
-            (found,) = re.findall(rf"with {number} classes DIS (\S+) (\([^)]*\))", sentence)
-            assert found[1] == expected
-            assert float(found[0]) == pytest.approx(known.mean(), abs=0.051)
+            ((mean, counts),) = re.findall(rf"with {number} classes DIS (\S+) (\([^)]*\))", sentence)
+            assert counts == expected
+            assert float(mean) == pytest.approx(known.mean(), abs=0.051)
     first = answer.chart.panels[0]
     dots = [dot for row in first.rows for dot in row.dots]
     expected_dots = paired(run, evidence, evidence.opponents[0], measure="dis", decisions="").difference
@@ -81,8 +81,8 @@ def test_premature_rates_are_held_against_the_first_opponent(run: FinishedRun, e
     counts = f"(shown to be lower on {(shown.difference < 0).sum()}, higher on {(shown.difference > 0).sum()} of "
     label = run.label(evidence.contests[0].subject.signal, evidence.contests[0].subject.parameters)
     assert f"{label} " in sentence
-    (found,) = re.findall(rf"{re.escape(label)} (\S+) \({re.escape(counts[1:])}", sentence)
-    assert float(found) == pytest.approx(pairs.difference.mean(), abs=0.051)
+    (mean,) = re.findall(rf"{re.escape(label)} (\S+) \({re.escape(counts[1:])}", sentence)
+    assert float(mean) == pytest.approx(pairs.difference.mean(), abs=0.051)
     assert title in label
     means = [float(value) for value in re.findall(r"(?:is: |; )[^;]*? ([+-]?\d+\.\d) \(shown", sentence)]
     assert means == sorted(means)
@@ -91,16 +91,16 @@ def test_premature_rates_are_held_against_the_first_opponent(run: FinishedRun, e
 
 @pytest.mark.long
 def test_a_switch_is_a_parameter_in_which_two_entries_of_a_signal_differ(run: FinishedRun) -> None:
-    found = list(switches(run))
-    assert found
-    for changed, plain, name in found:
+    changes = list(switches(run))
+    assert changes
+    for changed, plain, name in changes:
         if changed.signal == plain.signal:
             differ = {key for key in changed.settings if changed.settings[key] != plain.settings[key]}
             assert len(differ) == 1
             assert f"{differ.pop()}=" in name
         else:
             assert changed.settings["of"] == plain.signal
-    pairs = {(changed.text, plain.text) for changed, plain, _ in found}
+    pairs = {(changed.text, plain.text) for changed, plain, _ in changes}
     namesakes = [pair for pair in itertools.combinations(run.entries, 2) if pair[0].signal == pair[1].signal]
     single = [
         (second.text, first.text)
@@ -193,6 +193,7 @@ def test_steadiness_in_words() -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_picture_has_a_mark_for_every_dot_and_its_labels_are_escaped() -> None:
     rows = (DotRow("<b>&", (Dot(1.0, 0.0, 2.0, claimed=True), Dot(-1.0))), DotRow("second", (Dot(0.5, second=True),)))
     chart = DotChart("name", "caption", "points", (DotPanel("title", rows),), kinds=("one", "two"))
@@ -217,6 +218,7 @@ def test_the_page_has_a_picture_for_every_answer_and_a_number_in_every_sentence(
     assert len(page.splitlines()) < 100
 
 
+@pytest.mark.long
 def test_the_page_says_what_each_suite_rests_on(evidence: RunsTogether, run: FinishedRun) -> None:
     assert evidence.opening()[2] == f"paper: {run.suite['description']}."
 

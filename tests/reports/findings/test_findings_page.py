@@ -110,6 +110,7 @@ def test_the_rows_are_the_numbers_of_the_baseline(kept: FinishedRun, baseline: B
     assert list(disagreements(kept, baseline)) == [], AGAIN
 
 
+@pytest.mark.long
 def test_the_page_shows_no_row_less_than_the_baseline_has(
     script: ModuleType, kept: FinishedRun, baseline: Baseline
 ) -> None:
@@ -118,6 +119,7 @@ def test_the_page_shows_no_row_less_than_the_baseline_has(
     assert len(shown) > 100
 
 
+@pytest.mark.long
 def test_a_number_that_moves_by_more_than_its_tolerance_is_seen(kept: FinishedRun, baseline: Baseline) -> None:
     cache = next(cache for cache in kept.caches if cache.layers == 12)
     cap = next(entry for entry in kept.entries if entry.signal == "cap")
@@ -138,6 +140,7 @@ def test_nothing_of_the_machine_is_kept(kept: FinishedRun) -> None:
     assert not any(f'"{start}' in text for start in ("/work", "/tmp", "/home", "/root"))
 
 
+@pytest.mark.long
 def test_a_run_of_another_suite_or_an_incomplete_one_is_refused(
     script: ModuleType, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

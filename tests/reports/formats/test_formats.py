@@ -215,6 +215,7 @@ def test_latex_is_well_formed(tables: list[Table]) -> None:
         check_latex(table)
 
 
+@pytest.mark.long
 @given(TEXTS)
 @settings(max_examples=150, deadline=None)
 def test_any_text_makes_well_formed_latex(text: str) -> None:

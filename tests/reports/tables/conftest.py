@@ -1,5 +1,7 @@
 """The main run and its tables, which most tests of this folder look at."""
 
+from pathlib import Path
+
 import pytest
 
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -16,3 +18,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 @pytest.fixture(scope="session")
 def tables(run: FinishedRun) -> list[Table]:
     return tables_of(run)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Who looks at the main run is in the tier ``long``: the first of them waits until it is computed."""
+    for item in items:
+        here = item.path.parent == Path(__file__).parent
+        if here and isinstance(item, pytest.Function) and "run" in item.fixturenames:
+            item.add_marker(pytest.mark.long)

@@ -111,6 +111,7 @@ def test_a_backbone_heads_its_own_columns(run: FinishedRun) -> None:
     assert check_numbers(run, [table]) >= 4 * len(run.entries)
 
 
+@pytest.mark.long
 def test_names_of_tables_are_safe_file_names_and_differ(
     tables: list[Table], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -28,9 +28,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 @pytest.fixture(scope="module")
 def column(run: FinishedRun) -> MainColumn:
-    found = main_column(Standings(SourceRows(run)))
-    assert found is not None
-    return found
+    column = main_column(Standings(SourceRows(run)))
+    assert column is not None
+    return column
 
 
 @pytest.fixture(scope="module")
