@@ -162,12 +162,13 @@ def evaluate(
 ) -> Evaluation:
     """All measures, intervals and comparisons of some signals on one cache.
 
-    ``signals`` are texts, grids or signal objects; ``thresholds`` map a signal, or ``*``, to given ones, where the word
-    ``"per-layer"``, also by itself, asks for thresholds of each layer's own beside the shared one; ``calibration`` is
-    what the protocol ``held-out`` chooses on; a tied pair counts one half for DIS, or nothing where ``ties`` is
-    ``"strict"``; ``area_range`` are the relative costs between which the area under a curve is taken; ``deals`` is
-    how often cross-fit deals its folds (5 times, once for signals that learn). An answer is right by the
-    ``target``, ``labels`` or ``final`` (it agrees with the last layer's), by default as the cache says.
+    ``cache`` is a :class:`Cache`, the path of one, or the name of one that came with the clone. ``signals`` are
+    texts, grids or signal objects; ``thresholds`` map a signal, or ``*``, to given ones, where ``"per-layer"``, also
+    by itself, asks for thresholds of each layer's own beside the shared one; ``calibration`` is what the protocol
+    ``held-out`` chooses on; a tied pair counts one half for DIS, or nothing where ``ties`` is ``"strict"``;
+    ``area_range`` are the relative costs between which the area under a curve is taken; ``deals`` is how often
+    cross-fit deals its folds (5 times, once for signals that learn). An answer is right by the ``target``, ``labels``
+    or ``final`` (it agrees with the last layer's), by default as the cache says.
     Raises InputError for the first signal that cannot be evaluated.
     """
     given = {"*": [thresholds]} if isinstance(thresholds, str) else thresholds or {}

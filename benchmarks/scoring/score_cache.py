@@ -18,7 +18,8 @@ from torch import Tensor
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
 from exitbench.benchmarks.scoring.fit_cache import remembered
 from exitbench.cache import Cache, Target
-from exitbench.errors import InputError
+from exitbench.errors import InputError, did_you_mean
+from exitbench.places import cache_directories
 from exitbench.progress import ProgressBar
 from exitbench.signals.contract.layer import Input, Layer, State
 from exitbench.signals.contract.signal import ExitSignal
@@ -44,8 +45,8 @@ def score(
 ) -> Scores:
     """The scores of one signal, [layers - 1, samples] float64; NaN where none is defined.
 
-    A cache may be given by its path and a signal by its text. A signal that learns is fitted on ``fit_on``
-    first, towards the ``target`` (by default that cache's own).
+    A cache may be given by its path, or by its name if it came with the clone, and a signal by its text. A signal that
+    learns is fitted on ``fit_on`` first, towards the ``target`` (by default that cache's own).
     Raises InputError when the cache lacks what the signal reads, when the signal's scores are not what the
     contract asks for, or when it raises anything itself.
     """
@@ -54,8 +55,16 @@ def score(
 
 
 def opened(cache: Cache | str | Path) -> Cache:
-    """The cache itself, or the one at a path."""
-    return cache if isinstance(cache, Cache) else Cache(cache)
+    """The cache itself, the one of the clone that a text names, or the one at a path.
+
+    A bare word that names a cache of the clone is that, whatever lies in the current folder, as on the command line.
+    """
+    if isinstance(cache, Cache):
+        return cache
+    known = {path.name: path for path in cache_directories()} if isinstance(cache, str) else {}
+    if known and cache not in known and not Path(cache).exists():
+        raise InputError(f"{str(cache)!r} is no cache.{did_you_mean(str(cache), known)}")
+    return Cache(known.get(str(cache), Path(cache)))
 
 
 def score_all(

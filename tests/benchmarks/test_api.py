@@ -1,6 +1,7 @@
 """Every number of an evaluation against independent oracles: loops, scikit-learn, samples counted one by one."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -278,3 +279,10 @@ def test_strict_ties_count_nothing_in_value_interval_and_pairs(evaluation, path)
 def test_questions_without_an_answer_are_refused(path, options, message):
     with pytest.raises(InputError, match=message):
         evaluate(path, ["deebert"], **options)
+
+
+def test_a_cache_of_the_clone_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert score("mpnet-base-rte-dev", "deebert").shape == (11, 277)
+    with pytest.raises(InputError, match=r"'mpnet-base-rte-de' is no cache.*mpnet-base-rte-dev"):
+        evaluate("mpnet-base-rte-de", ["deebert"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exitbench.cache import synthetic_cache
-from exitbench.cli.declared_names import declared_names, refuse_unknown_names
+from exitbench.cli.loading.declared_names import declared_names, refuse_unknown_names
 from exitbench.errors import InputError
 from exitbench.signals.registry.discovery import PACKAGE, load_registry, signal_files
 from tests.support.command_line import QUICK, exit_code

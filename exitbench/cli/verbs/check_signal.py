@@ -38,6 +38,10 @@ def command(
     """
     from collections import Counter
 
+    from exitbench.cli.loading.declared_names import refuse_unknown_names
+
+    if not signal.endswith(".py"):
+        refuse_unknown_names([signal], signals_dir or [])
     from exitbench.signals.conformance import run_checks
 
     console = terminal_console()

@@ -46,10 +46,18 @@ def _rows(what: What, directories: list[Path]) -> list[dict[str, Any]]:
 
 
 def _signals(directories: list[Path]) -> list[dict[str, Any]]:
-    from exitbench.cli.signals_option import load
-    from exitbench.signals.registry.catalogue import catalogue_of
+    from exitbench.cli.loading.torch_later import NeedsTorch, standing_in, without_torch
 
-    return catalogue_of(load(directories))
+    def described() -> list[dict[str, Any]]:
+        from exitbench.cli.signals_option import load
+        from exitbench.signals.registry.catalogue import catalogue_of
+        from exitbench.signals.registry.discovery import load_registry
+
+        if standing_in() and load_registry(directories).broken:
+            raise NeedsTorch  # what is wrong with a file, it says itself
+        return catalogue_of(load(directories))
+
+    return without_torch(described)
 
 
 def _caches() -> list[dict[str, Any]]:
@@ -99,6 +107,12 @@ def _suites() -> list[dict[str, Any]]:
 
 
 def _methods() -> list[dict[str, Any]]:
+    from exitbench.cli.loading.torch_later import without_torch
+
+    return without_torch(_described_methods)
+
+
+def _described_methods() -> list[dict[str, Any]]:
     from exitbench.derive.registry import load_methods
     from exitbench.signals.contract.parameters import parameters
     from exitbench.signals.registry.catalogue import parameter_text

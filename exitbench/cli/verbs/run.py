@@ -82,8 +82,8 @@ def command(
     `exitbench run my-suite.toml --jobs 4`
     """
     fit_cache(off=no_fit_cache)
-    from exitbench.cli.declared_names import refuse_unknown_names
-    from exitbench.cli.pandas_later import load_pandas_later
+    from exitbench.cli.loading.declared_names import refuse_unknown_names
+    from exitbench.cli.loading.pandas_later import load_pandas_later
     from exitbench.cli.signals_option import load, separate_signals
     from exitbench.errors import InputError
     from exitbench.worker_processes import one_thread_per_process

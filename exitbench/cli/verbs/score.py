@@ -42,8 +42,10 @@ def command(
     `exitbench score dev --signal 'right-tool[temperature=fitted]' --fit-on train --out scores.npz`
     """
     fit_cache(off=no_fit_cache)
+    from exitbench.cli.loading.declared_names import refuse_unknown_names
     from exitbench.errors import InputError
 
+    refuse_unknown_names([signal], signals_dir or [])
     writers = {".parquet": _write_parquet, ".npz": _write_npz}
     if out.suffix not in writers:
         raise InputError(f"--out must end in {' or '.join(writers)}, found {str(out)!r}")

@@ -121,6 +121,9 @@ def command(
     `exitbench threshold my-cache --signal e-lang --guarantee --risk harm --limit 0.01 --out policy.json`
     """
     fit_cache(off=no_fit_cache)
+    from exitbench.cli.loading.declared_names import refuse_unknown_names
+
+    refuse_unknown_names(signal, signals_dir or [])
     from exitbench.benchmarks.thresholds.guarantee import guaranteed_threshold
     from exitbench.benchmarks.thresholds.recommend import asked_point, recommend
     from exitbench.cli.signals_option import load

@@ -54,15 +54,17 @@ def command(
 
     if not file.is_file():
         raise InputError(f"expected a Python file with a signal, found none at {file}")
-    from exitbench.cli.pandas_later import load_pandas_later
+    from exitbench.cli.loading.declared_names import refuse_unknown_names
+    from exitbench.cli.loading.pandas_later import load_pandas_later
+    from exitbench.cli.signals_option import load, separate_signals
 
+    texts = separate_signals(signals) or RIVALS.split(",")
+    refuse_unknown_names(texts, signals_dir or [])
     load_pandas_later()
     from exitbench.cli.cache_argument import named_cache
-    from exitbench.cli.signals_option import load, separate_signals
     from exitbench.cli.unchanged_cache import unchanged_cache
 
     registry = load(signals_dir)
-    texts = separate_signals(signals) or RIVALS.split(",")
     rivals = [registry.make(text) for text in texts]
     paths = [named_cache(cache) for cache in caches]
     opened = {path.name: unchanged_cache(path, rivals) for path in paths}
