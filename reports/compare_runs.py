@@ -17,7 +17,8 @@ from typing import Any
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS, CERTIFIED
-from exitbench.errors import InputError
+from exitbench.benchmarks.suites.suite import entries_named
+from exitbench.errors import InputError, did_you_mean
 from exitbench.reports.paired_points import Paired, adjusted, paired_points
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
@@ -70,13 +71,22 @@ class Comparison:
         return record
 
 
-def compare_runs(path_a: Path, path_b: Path) -> Comparison:
-    """Compare two runs; raises InputError when they share no cache or a shared cache differs in its hash."""
+def compare_runs(path_a: Path, path_b: Path, signals: tuple[str, str] | None = None) -> Comparison:
+    """Compare two runs; raises InputError when they share no cache or a shared cache differs in its hash.
+
+    With ``signals`` the first of them in ``path_a`` is compared with the second in ``path_b``, which may be the same
+    run; otherwise every signal with itself, or the only signals of both where they have none in common.
+    """
     a, b = FinishedRun(path_a), FinishedRun(path_b)
     shared = shared_caches(a, b)
-    entries = list(shared_entries(a, b))
+    entries = list(shared_entries(a, b)) if signals is None else [(entry_in(a, signals[0]), entry_in(b, signals[1]))]
+    if not entries and len(a.entries) == len(b.entries) == 1:
+        entries = [(a.entries[0], b.entries[0])]
     if not entries:
-        raise InputError(f"{path_a} and {path_b} have no signal in common")
+        raise InputError(
+            f"{path_a} and {path_b} have no signal in common; --signals A,B compares one of the first with one of the "
+            "second"
+        )
     protocols = [protocol for protocol in a.protocols if protocol in b.protocols]
     paired = list(paired_points(a, b, shared, protocols, entries))
     moved: list[Moved] = []
@@ -93,9 +103,21 @@ def compare_runs(path_a: Path, path_b: Path) -> Comparison:
         paired=tuple(adjusted(paired)),
         moved=tuple(moved),
         same=same,
-        only_a=tuple(only_in(a, b, {first for first, _ in entries})),
-        only_b=tuple(only_in(b, a, {second for _, second in entries})),
+        only_a=tuple(only_in(a, b, {first for first, _ in entries} if signals is None else set(a.entries))),
+        only_b=tuple(only_in(b, a, {second for _, second in entries} if signals is None else set(b.entries))),
     )
+
+
+def entry_in(run: FinishedRun, name: str) -> RunEntry:
+    """The entry of a run that a name stands for; InputError where none, or several, do."""
+    named = entries_named(name, [(entry.text, entry.signal) for entry in run.entries])
+    if len(named) == 1:
+        return run.entries[named[0]]
+    texts = [entry.text for entry in run.entries]
+    expected = f"expected one signal of {run.path} in --signals, found {name!r}"
+    if named:
+        raise InputError(f"{expected}, which may be any of {', '.join(texts[number] for number in named)}")
+    raise InputError(f"{expected}.{did_you_mean(name, texts)} It has {', '.join(texts)}")
 
 
 def shared_caches(a: FinishedRun, b: FinishedRun) -> list[CacheMetadata]:

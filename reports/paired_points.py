@@ -1,7 +1,8 @@
 """Operating points of two runs in pairs, sample by sample.
 
 McNemar's exact test on the answers that are right in one run only, and a sign test on the exit layers; where
-a cache has groups, both turn whole groups around. P-values are adjusted together by Holm's method.
+a cache has groups, both turn whole groups around. P-values are adjusted together by Holm's method. The difference of
+the task scores has a normal interval from the influence of each sample, groups taken together.
 """
 
 from __future__ import annotations
@@ -13,20 +14,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
+from exitbench.benchmarks.scoring.groups import summed_by_group
+from exitbench.benchmarks.statistics.delong import normal_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.benchmarks.statistics.paired_signs import sign_test
 from exitbench.errors import InputError
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
+from exitbench.reports.several_runs.stored_answers import answers_in
 
 
 @dataclass(frozen=True)
 class Paired:
-    """One operating point of one signal in both runs, sample by sample; signals as the suites write them."""
+    """One operating point of two signals, or of one in both runs, sample by sample; signals as the suites write them.
+
+    ``difference`` is the task score of the second less that of the first, with its 95% interval, on the stored answers.
+    """
 
     cache: str
     protocol: str
@@ -44,6 +50,12 @@ class Paired:
     earlier_in_b: int
     p_right: float
     p_exit: float
+    measure: str
+    score_a: float
+    score_b: float
+    difference: float
+    low: float
+    high: float
     p_right_adjusted: float = math.nan
     p_exit_adjusted: float = math.nan
 
@@ -77,18 +89,23 @@ def paired_points(
                     second_samples = samples_b.get((cache.name, protocol, second.signal, second.parameters, point.text))
                     if first_samples is not None and second_samples is not None:
                         question = (cache.name, protocol, first.text, second.text, point)
-                        yield paired(question, first_samples, second_samples, np.array(cache.layer_costs))
+                        yield paired(question, first_samples, second_samples, cache)
 
 
 def paired(
-    question: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b: pd.DataFrame, costs: NDArray[np.float64]
+    question: tuple[str, str, str, str, OperatingPoint], a: pd.DataFrame, b: pd.DataFrame, cache: CacheMetadata
 ) -> Paired:
-    """One operating point in pairs; both frames in the order of their ids, ``costs`` [layers]."""
+    """One operating point in pairs; both frames in the order of their ids."""
+    costs = np.array(cache.layer_costs)
     if not np.array_equal(a["id"].to_numpy(), b["id"].to_numpy()):
         raise InputError(f"the runs hold different samples of {question[0]} at {question[-1]}")
     right_a, right_b = a["right"].to_numpy(dtype=bool), b["right"].to_numpy(dtype=bool)
     exit_a, exit_b = a["exit_layer"].to_numpy(), b["exit_layer"].to_numpy()
     groups = None if a["group"].isna().any() else a["group"].to_numpy(dtype=np.int64)
+    first, second = (answers_in(frame) for frame in (a, b))
+    moved = summed_by_group(second.influence(cache.measure) - first.influence(cache.measure), groups)
+    scores = [answers.score(cache.measure) for answers in (first, second)]
+    test = normal_difference(scores[1] - scores[0], float(np.linalg.norm(moved)))
     better, earlier = right_a.astype(np.int64) - right_b, np.sign(exit_b - exit_a).astype(np.int64)
     return Paired(
         *question,
@@ -103,6 +120,12 @@ def paired(
         int((earlier < 0).sum()),
         sign_test(better, groups),
         sign_test(earlier, groups),
+        measure=cache.measure,
+        score_a=scores[0],
+        score_b=scores[1],
+        difference=test.value,
+        low=test.low,
+        high=test.high,
     )
 
 

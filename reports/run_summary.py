@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.printable import printable
@@ -16,7 +17,7 @@ from exitbench.reports.tables.table_parts import bound_table_rows, cache_notes, 
 from exitbench.reports.tables.task_scores import READ_AT
 from exitbench.reports.verdict.learning import learning_lines
 from exitbench.reports.verdict.standings import Standings
-from exitbench.reports.verdict.verdict import verdict_of
+from exitbench.reports.verdict.verdict import Sentence, verdict_of
 
 WIDTH = 100
 """Columns that nothing here goes beyond."""
@@ -89,27 +90,35 @@ def summary_lines(run: FinishedRun, width: int = WIDTH) -> list[str]:
     if not run.protocols:
         return []
     table = compact_table(run)
-    cells = [cell for row in table.rows for cell in row.cells]
-    words = ["* best, or not shown to be worse"] if any(cell.tied for cell in cells) else []
-    words += [
-        f"{MARKS[status]} {text}" for status, text in MARK_WORDS.items() if any(c.status == status for c in cells)
-    ]
-    words += ["– no such number"] if any(cell.text == "–" for cell in cells) else []
+    words = mark_words(table)
     if len(run.caches) == 1:
         words.append("DIS: Difficulty Inversion Score, 50 is chance")
     notes = ["; ".join(words), *learning_lines(run), *cache_notes(run, None)]
     return [*table_lines(table, width), *(line for note in notes if note for line in wrapped(note, width))]
 
 
+def mark_words(table: Table) -> list[str]:
+    """What the signs in a table's lines mean."""
+    cells = [cell for row in table.rows for cell in row.cells]
+    words = ["* best, or not shown to be worse"] if any(cell.tied for cell in cells) else []
+    words += [
+        f"{MARKS[status]} {text}" for status, text in MARK_WORDS.items() if any(c.status == status for c in cells)
+    ]
+    return [*words, "– no such number"] if any(cell.text == "–" for cell in cells) else words
+
+
 def verdict_lines(run: FinishedRun, width: int = WIDTH) -> list[str]:
     """The verdict, the last thing a run says."""
     if not run.protocols:
         return []
-    verdict = verdict_of(Standings(SourceRows(run)))
-    text = " ".join(
-        "".join(part if isinstance(part, str) else part.text for part in sentence) for sentence in verdict.sentences
+    return wrapped(f"Verdict: {spoken(verdict_of(Standings(SourceRows(run))).sentences)}", width)
+
+
+def spoken(sentences: Sequence[Sentence]) -> str:
+    """Sentences of a verdict as one text."""
+    return " ".join(
+        "".join(part if isinstance(part, str) else part.text for part in sentence) for sentence in sentences
     )
-    return wrapped(f"Verdict: {text}", width)
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -57,6 +57,7 @@ class MergedParts:
         values = [result.points[point] for result in self.choices.chosen(point)]
         status, reason = worst(values)
         thresholds = {value.threshold for value in values}
+        alike = len(set(self.choices.chosen_names(point))) == 1
         exits: NDArray[np.int64] | None = None
         if status != "undefined":
             exits = np.zeros(len(self.parts[0].test), dtype=np.int64)
@@ -72,6 +73,7 @@ class MergedParts:
             status=status,
             reason=reason,
             randomised=summed(randomised) if len(randomised) == len(values) else None,
+            middle_threshold=lower_median([value.threshold for value in values]) if alike else float("nan"),
             **self._exactly(point, values),
         )
         if status == "undefined":
@@ -226,6 +228,15 @@ class MergedParts:
                 for number in range(len(self.parts))
             ]
         )
+
+
+def lower_median(values: Sequence[float]) -> float:
+    """The median, of an even number the lower of the middle two: one of the values, also where some are infinite.
+
+    >>> lower_median([3.0, float("inf"), 1.0, 2.0]), lower_median([0.5, float("nan")])
+    (2.0, nan)
+    """
+    return float("nan") if np.isnan(values).any() else sorted(values)[(len(values) - 1) // 2]
 
 
 def realised_speed_up(realised: float, asked: float, error: float) -> tuple[Status, str]:

@@ -20,13 +20,21 @@ class ResampledPoint(PointValue):
     """A value at an operating point on some test samples: ``exits`` [samples], ``resampled`` sums [resamples].
 
     Where another cache chose, ``exactly`` and ``exactly_resampled`` are the sums at exactly the speed-up that was asked
-    for, on the test samples' own curve: signals that realise different speed-ups are compared there.
+    for, on the test samples' own curve: signals that realise different speed-ups are compared there. Where folds have
+    thresholds of their own, ``middle_threshold`` is the median of them.
     """
 
     exits: NDArray[np.int64] | None
     resampled: Tally
     exactly: Tally | None = None
     exactly_resampled: Tally | None = None
+    middle_threshold: float = float("nan")
+
+    @property
+    def printed_threshold(self) -> float | None:
+        """The threshold of all parts, else the median of the folds'; None where either would say nothing."""
+        shown = self.middle_threshold if np.isnan(self.threshold) else self.threshold
+        return None if np.isnan(shown) else shown
 
 
 @dataclass(frozen=True, eq=False)

@@ -156,15 +156,34 @@ def score_influence(exits: NDArray[np.int64], outcomes: Outcomes, measure: Measu
     mean of ``predicted + actual``.
     """
     samples = np.arange(outcomes.samples)
-    counted = {name: truth[exits - 1, samples].astype(np.float64) for name, truth in outcomes.counted.items()}
-    accuracy = counted["correct"] - counted["correct"].mean()
+    counted = {name: truth[exits - 1, samples] for name, truth in outcomes.counted.items()}
     if measure == "accuracy" or outcomes.actual_positive is None:
-        return np.asarray(100.0 * accuracy / outcomes.samples)
-    size = counted["predicted_positives"] + outcomes.actual_positive
-    f1 = 2 * counted["true_positives"].sum() / size.sum() if size.any() else 0.0
-    moved = (2 * counted["true_positives"] - f1 * size) / size.mean() if size.any() else np.zeros_like(size)
+        return influence_of_counts(counted["correct"], "accuracy")
+    found, predicted = counted["true_positives"], counted["predicted_positives"]
+    return influence_of_counts(counted["correct"], measure, found, predicted, outcomes.actual_positive)
+
+
+def influence_of_counts(
+    correct: NDArray[Any],
+    measure: str,
+    true_positives: NDArray[Any] | None = None,
+    predicted_positives: NDArray[Any] | None = None,
+    actual_positives: NDArray[Any] | None = None,
+) -> NDArray[np.float64]:
+    """The influence function of a task score from what each sample counts, 0 or 1, all [samples].
+
+    The positives are those of class 1, and needed by F1 only.
+    """
+    right = np.asarray(correct, dtype=np.float64)
+    accuracy = right - right.mean()
+    if measure == "accuracy" or true_positives is None or predicted_positives is None or actual_positives is None:
+        return np.asarray(100.0 * accuracy / len(right))
+    found = np.asarray(true_positives, dtype=np.float64)
+    size = np.asarray(predicted_positives, dtype=np.float64) + actual_positives
+    f1 = 2 * found.sum() / size.sum() if size.any() else 0.0
+    moved = (2 * found - f1 * size) / size.mean() if size.any() else np.zeros_like(size)
     both = moved if measure == "f1" else (moved + accuracy) / 2
-    return np.asarray(100.0 * both / outcomes.samples)
+    return np.asarray(100.0 * both / len(right))
 
 
 def score_verdict(tally: Tally, measure: Measure) -> Verdict:

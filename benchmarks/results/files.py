@@ -97,6 +97,26 @@ class RunFiles:
         frame: pd.DataFrame = self._read(name).to_pandas()
         return frame
 
+    def samples_at(self, protocol: str, point: str) -> pa.Table:
+        """The rows of ``samples.parquet`` of one protocol and operating point; raises InputError like :meth:`table`.
+
+        Read piece by piece: the whole file may be far larger than what is wanted of it.
+        """
+        import pyarrow.compute as pc  # type: ignore[import-untyped]  # only those who compare runs need it
+
+        self._read("samples", pq.read_schema)
+        wanted = {"protocol": protocol, "operating_point": point}
+        parts = [SCHEMAS["samples"].empty_table()]
+        with pq.ParquetFile(self.path / "samples.parquet") as file:
+            try:
+                for batch in file.iter_batches(1 << 18):
+                    columns = [batch.column(name) for name in wanted]
+                    kept = [pc.equal(column, text) for column, text in zip(columns, wanted.values(), strict=True)]
+                    parts.append(pa.Table.from_batches([batch]).filter(pc.and_(*kept)))
+            except (ValueError, OSError) as error:
+                raise InputError(f"{self.path / 'samples.parquet'}: cannot be read ({one_line(error)})") from None
+        return pa.concat_tables(parts)
+
     def rows(self) -> list[Row]:
         """``results.parquet`` as plain rows; raises InputError like :meth:`table`."""
         table = self._read("results")

@@ -41,7 +41,8 @@ reader could doubt:
     Beside what is judged, ``fitted_parameters`` and ``fitted_rows`` of a signal that learns: how many numbers its fit
     gave it and on how many samples, as the mean over the protocol's fits.
 ``threshold``
-    The printed threshold; empty under cross-fit, where each fold has another.
+    The printed threshold; under cross-fit, where each fold has another, the median (of an even number the lower of the
+    two in the middle) of those of the first deal, empty where folds chose different parameters.
 ``status, reason``
     How far a number may be trusted, see :mod:`exitbench.benchmarks.results.status`: ``ok``, ``undefined``,
     ``unmatched``, ``degenerate``, ``no-exit`` or ``unreliable``.

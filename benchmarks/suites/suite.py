@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from exitbench.benchmarks.suites.questions import Questions, layers_at, refuse_repeats
-from exitbench.errors import InputError
+from exitbench.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,22 @@ def entries_named(name: str, entries: Sequence[tuple[str, str]]) -> list[int]:
     """
     as_written = [number for number, (text, _) in enumerate(entries) if text == name]
     return as_written or [number for number, (_, signal) in enumerate(entries) if signal == name]
+
+
+def entry_of_subject(name: str, entries: Sequence[tuple[str, str]], where: str) -> int:
+    """The position of the entry that a report is to be about; InputError where none of ``entries``, or several, fit.
+
+    >>> entry_of_subject("nsp", [("cap", "cap"), ("nsp[center=true]", "nsp")], "the run")
+    1
+    """
+    named = entries_named(name, entries)
+    if not named:
+        near = did_you_mean(name, [*dict.fromkeys(part for entry in entries for part in entry)])
+        raise InputError(f"expected a signal of {where} as --subject, found {name!r}.{near}")
+    if len(named) > 1:
+        texts = ", ".join(entries[number][0] for number in named)
+        raise InputError(f"expected one signal of {where} as --subject, found {name!r}, which may be any of {texts}")
+    return named[0]
 
 
 @dataclass(frozen=True)

@@ -278,7 +278,10 @@ def stored_rates(run: FinishedRun) -> Stored:
         if column == "score":
             ends = {name: end for name, end in (("low", row.low), ("high", row.high)) if end is not None}
             at_point |= {name: round(end, 3) for name, end in ends.items() if not math.isnan(end)}
-            at_point["status"] = row.status
+            at_point |= {
+                "status": row.status,
+                "threshold": threshold_text(math.nan if row.threshold is None else row.threshold),
+            }
     return rates
 
 
@@ -302,7 +305,7 @@ def stored_points(
                 "exits": [int(count) for count in counts],
                 "rates": [rates_at_point.get(name) for name in RATES],
                 "speed_up": rates_at_point.get("speed_up"),
-                **{name: rates_at_point.get(name) for name in ("score", "low", "high", "status")},
+                **{name: rates_at_point.get(name) for name in ("score", "low", "high", "status", "threshold")},
             }
         )
     return points

@@ -65,23 +65,33 @@ def forest_of(column: MainColumn, subject: RunEntry | None = None) -> Forest | N
     if not rows:
         return None
     rows.sort(key=lambda row: row[2][0].value, reverse=subject is None)
-    ends = [end for _, _, (difference, *_) in rows for end in (difference.low or 0.0, difference.high or 0.0)]
-    scale = Scale(min(0.0, *ends), max(0.0, *ends))
     detectable = column.row(DETECTABLE, "")
     known = detectable is not None and not math.isnan(detectable.value)
-    smallest = detectable.value if detectable is not None and known else 0.0
     name_of_reference = run.label(*centre)
     what = f"{name_of_reference} less each other signal" if subject else f"Each signal less {name_of_reference}"
+    title = f"{what}, score near {column.point.short}: {column.title}, {column.protocol}"
+    return plotted(rows, title, detectable.value if detectable is not None and known else None)
+
+
+def plotted(
+    rows: Sequence[tuple[str, str, Sequence[Number]]], title: str, smallest: float | None, more: str = ""
+) -> Forest:
+    """A plot of differences, each a label, a colour and its numbers: the difference and the adjusted p-value.
+
+    ``smallest`` is the difference that one pair could show, where it is known; ``more`` ends the caption.
+    """
+    ends = [end for _, _, (difference, *_) in rows for end in (difference.low or 0.0, difference.high or 0.0)]
+    scale = Scale(min(0.0, *ends), max(0.0, *ends))
     caption = "Points with 95% intervals; filled: p of at most 0.05, adjusted by Holm's method over all pairs."
-    if known:
+    if smallest is not None:
         caption += f" Grey: within ±{smallest:.1f} one pair would rarely show on these rows."
     return Forest(
-        title=f"{what}, score near {column.point.short}: {column.title}, {column.protocol}",
-        caption=caption,
+        title=title,
+        caption=f"{caption} {more}".strip(),
         rows=tuple(forest_row(label, colour, numbers, scale) for label, colour, numbers in rows),
         zero=scale.percent(0.0),
         ticks=tuple((scale.percent(tick), fixed(tick, 1 if scale.step < 1 else 0)) for tick in scale.ticks),
-        around=(scale.percent(-smallest), scale.percent(smallest)) if known else None,
+        around=None if smallest is None else (scale.percent(-smallest), scale.percent(smallest)),
     )
 
 

@@ -26,7 +26,7 @@ from exitbench.reports.verdict.lead_table import lead_table
 from exitbench.reports.verdict.main_column import MainColumn, main_column
 from exitbench.reports.verdict.setting import network_line, protocol_line
 from exitbench.reports.verdict.standings import Standings
-from exitbench.reports.verdict.verdict import RunVerdict, verdict_of
+from exitbench.reports.verdict.verdict import RunVerdict, Sentence, verdict_of
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,21 @@ class RunView:
     @cached_property
     def alerts(self) -> list[Alert]:
         return alerts_of(self.run)
+
+    @property
+    def sentences(self) -> Sequence[Sentence]:
+        return self.verdict.sentences
+
+    @property
+    def errors(self) -> list[Alert]:
+        """What went wrong, which the verdict says, too."""
+        return [alert for alert in self.alerts if alert.severity == "error"]
+
+    @property
+    def care(self) -> list[tuple[str, str]]:
+        """Where the alerts stand, and how many there are; nothing where there are none."""
+        counts = self.alert_counts
+        return [(self.prefix, f"{self.name}: {counts}" if self.name else counts)] if counts else []
 
     @property
     def alert_counts(self) -> str:
@@ -169,7 +184,7 @@ class PageTopic:
     tables: int
 
 
-def topics_of(views: Sequence[RunView]) -> list[PageTopic]:
+def topics_of(tables: Sequence[Table]) -> list[PageTopic]:
     """The questions that have an answer, in order."""
-    counts = Counter(table.table.topic for view in views for table in view.tables)
+    counts = Counter(table.topic for table in tables)
     return [PageTopic(key, question, counts[key]) for key, question in TOPICS.items() if counts[key]]

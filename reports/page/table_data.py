@@ -28,13 +28,15 @@ def cell_hint(cell: Cell) -> str:
 def short_key(origin: str) -> str:
     """Where a number was read, in few signs: the file's letter, the row, and the column unless it is ``value``.
 
-    >>> short_key("results/12/value"), short_key("pairs/3/-difference"), short_key("")
-    ('r12', 'p3/-difference', '')
+    Where a table is of several runs, the run's number and a colon stand before it.
+
+    >>> short_key("results/12/value"), short_key("pairs/3/-difference"), short_key("1/results/12/value"), short_key("")
+    ('r12', 'p3/-difference', '1:r12', '')
     """
     if not origin:
         return ""
-    file, row, column = origin.split("/")
-    return f"{FILES[file]}{row}" + ("" if column == "value" else f"/{column}")
+    *run, file, row, column = origin.split("/")
+    return "".join(f"{number}:" for number in run) + f"{FILES[file]}{row}" + ("" if column == "value" else f"/{column}")
 
 
 def cell_data(cell: Cell, origin: Origin) -> str | list[Any]:

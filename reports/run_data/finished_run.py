@@ -15,8 +15,7 @@ from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.benchmarks.results.vocabulary import AVERAGE, DETECTABLE
-from exitbench.benchmarks.suites.suite import entries_named
-from exitbench.errors import InputError, did_you_mean
+from exitbench.benchmarks.suites.suite import entry_of_subject
 from exitbench.reports.run_data.conformance_result import ConformanceResult, conformance_result
 from exitbench.reports.run_data.identical import Identical, identical_entries
 from exitbench.reports.run_data.protocol_order import leading_protocol
@@ -71,14 +70,10 @@ class FinishedRun:
 
         Raises InputError for a name that no entry has.
         """
-        name = self._subject
-        if name is None:
+        if self._subject is None:
             return None
-        named = entries_named(name, [(entry.text, entry.signal) for entry in self.entries])
-        if not named:
-            near = did_you_mean(name, [entry.text for entry in self.entries])
-            raise InputError(f"expected a signal of the run as --subject, found {name!r}.{near}")
-        return self.entries[named[0]]
+        named = [(entry.text, entry.signal) for entry in self.entries]
+        return self.entries[entry_of_subject(self._subject, named, "the run")]
 
     @cached_property
     def conformance(self) -> dict[str, ConformanceResult]:

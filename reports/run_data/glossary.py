@@ -76,6 +76,12 @@ GLOSSARY = {
         "Row less column on the same samples, in points, with a 95% interval; p-values are adjusted by Holm's method "
         "over all pairs of the table.",
     ),
+    "joint_difference": Term(
+        "Paired difference between runs",
+        "The row's score less that of the signal that the heading names, with a subject the other way round, on the "
+        "same rows of the shared caches, in points, with a 95% interval; p-values are adjusted by Holm's method over "
+        "all pairs of the column.",
+    ),
     "gain": Term(
         "Gain by learning",
         "The signal less the largest softmax probability on the same samples, in points, with a 95% interval; p-values "

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Source = Literal["results", "pairs", "across", "published", "cost"]
+Source = Literal["results", "pairs", "across", "published", "cost", "answers"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Number:
     empty. ``key`` is the key of its row in the file ``source``: in the order of ``results.schema.KEY`` for
     ``results``, of :data:`PAIR_KEY` for ``pairs`` (where the value's sign is turned when the table's row is the
     second signal), of :data:`ACROSS_KEY` for ``across``, (file, line) for ``published``. ``column`` names the column
-    of that row that is shown. ``run`` is the folder's name when several runs stand in one table.
+    of that row that is shown. What several runs have together is computed from their stored ``answers`` and has no row.
+    ``run`` is the number of the run on a page where several stand in one table.
     """
 
     value: float

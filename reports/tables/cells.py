@@ -29,7 +29,8 @@ def row_notes(row: Row, *more: str) -> tuple[str, ...]:
     if row.n:
         parts.append(f"{row.n} samples")
     if row.threshold is not None and not math.isnan(row.threshold):
-        parts.append(f"threshold {row.threshold:.6g}")
+        which = "median threshold of the folds" if row.protocol == "cross-fit" else "threshold"
+        parts.append(f"{which} {row.threshold:.6g}")
     return (*parts, *filter(None, more))
 
 

@@ -184,6 +184,49 @@ def test_the_verb_gives_everything_as_json(
     assert record["identical"] is False
 
 
+def test_the_difference_of_two_scores_has_the_error_of_its_pairs(comparison: Comparison) -> None:
+    for pair in comparison.paired:
+        assert pair.measure == "accuracy" and pair.difference == pytest.approx(pair.accuracy_b - pair.accuracy_a)
+        # The paired variance of shares by the textbook: (b + c) / n^2 - (b - c)^2 / n^3, McNemar's counts.
+        b, c, n = pair.only_b_right, pair.only_a_right, pair.samples
+        reach = 1.959964 * 100 * ((b + c) / n**2 - (b - c) ** 2 / n**3) ** 0.5
+        if b + c:
+            assert (pair.low, pair.high) == pytest.approx((pair.difference - reach, pair.difference + reach), rel=1e-5)
+
+
+def test_one_signal_is_compared_with_another(paths: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    crossed = compare_runs(*paths, ("pabee", "nsp"))
+    assert {(pair.signal_a, pair.signal_b) for pair in crossed.paired} == {("pabee", "nsp")}
+    samples = [pd.read_parquet(path / "samples.parquet") for path in paths]
+    point = crossed.paired[0].point.text
+    a, b = (
+        frame.query(f"signal == '{name}' and operating_point == '{point}'").set_index("id")["right"]
+        for frame, name in zip(samples, ("pabee", "nsp"), strict=True)
+    )
+    assert crossed.paired[0].only_a_right == int((a & ~b.reindex(a.index)).sum())
+    assert crossed.only_a == crossed.only_b == ()
+    within = compare_runs(paths[0], paths[0], ("deebert", "pabee"))
+    assert {(pair.signal_a, pair.signal_b) for pair in within.paired} == {("deebert", "pabee")}
+    assert exit_code("compare", *map(str, paths), "--signals", "pabee,nsp") == 0
+    assert "pabee → nsp" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("signals", "message"),
+    [
+        ("pabee", "expected two signals such as margin,cap for --signals, found 'pabee'"),
+        ("pabee,", "expected two signals such as margin,cap for --signals, found 'pabee,'"),
+        ("pabee,nspp", "in --signals, found 'nspp'. Did you mean nsp? It has deebert, nsp, cap[alpha=10]"),
+    ],
+)
+def test_signals_that_cannot_be_compared_are_one_line(
+    signals: str, message: str, paths: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("compare", *map(str, paths), "--signals", signals) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
 def test_a_folder_without_a_run_is_one_line_and_exit_code_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

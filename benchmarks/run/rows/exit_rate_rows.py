@@ -16,8 +16,8 @@ def rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measure
     """Premature and delayed rates: ``all`` and ``reached`` over all layers, and both per layer."""
     point = blank.operating_point
     value = merged.at(point)
-    status, threshold = value.status, None if np.isnan(value.threshold) else value.threshold
-    here = blank._replace(n=samples.size, threshold=threshold, reason=joined(value.reason, blank.reason))
+    status, reason = value.status, joined(value.reason, blank.reason)
+    here = blank._replace(n=samples.size, threshold=value.printed_threshold, reason=reason)
     every, every_draws = merged.every_decision
     reached, reached_draws = merged.reached_decisions
     together, together_draws = every.sum_layers(), every_draws.sum_layers()

@@ -72,8 +72,8 @@ def with_choice(blank: Row, merged: MergedParts, point: OperatingPoint) -> Row:
 
 def point_rows(blank: Row, value: ResampledPoint, samples: Samples) -> list[Measured]:
     """Speed-up and task scores at one operating point; beside one that is not near enough, the randomised values."""
-    threshold = None if np.isnan(value.threshold) else value.threshold
-    here = blank._replace(n=samples.size, threshold=threshold, reason=joined(value.reason, blank.reason))
+    shared = joined(value.reason, blank.reason)
+    here = blank._replace(n=samples.size, threshold=value.printed_threshold, reason=shared)
     if value.status == "undefined":
         blanks = [
             "speed_up",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from exitbench.reports.compare_runs import Comparison
+    from exitbench.reports.paired_points import Paired
 
 
 def command(
@@ -21,23 +22,30 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Also operating points that do not differ.")] = False,
     limit: Annotated[int, typer.Option(help="Most rows of the table of other numbers.", min=0)] = 40,
+    signals: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="One signal of the first run with another of the second.", show_default=False),
+    ] = None,
 ) -> None:
-    """Say what differs between two runs over the same caches, with paired tests.
+    """Say what differs between two runs over the same caches, or between two signals, with paired tests.
 
-    Answers are compared sample by sample with McNemar's exact test, exit layers with a sign test, both by whole
-    groups where a cache has groups; p-values are adjusted by Holm's method. Runs over caches with different hashes, or
-    towards different targets, are refused. Comparing ends with exit code 0,
-    whether or not the runs differ.
+    Every signal is compared with itself in the other run; with --signals one signal with another, also of the same run.
+    Differences of the task score are those of the stored answers, second less first, with a 95% interval. Answers are
+    compared sample by sample with McNemar's exact test, exit layers with a sign test, both by whole groups where a
+    cache has groups; p-values are adjusted by Holm's method. Runs over caches with different hashes, or towards
+    different targets, are refused. Comparing ends with exit code 0, whether or not anything differs.
 
     **Examples**
 
     `exitbench compare out/before out/after`
 
     `exitbench compare out/before out/after --json`
+
+    `exitbench compare out/mine out/paper --signals margin,cap`
     """
     from exitbench.reports.compare_runs import compare_runs
 
-    comparison = compare_runs(run_a, run_b)
+    comparison = compare_runs(run_a, run_b, two_signals(signals))
     if as_json:
         echo_json(comparison.to_json())
         return
@@ -48,6 +56,19 @@ def command(
         if only:
             console.print(cell_text(f"only in {name}: {', '.join(only)}"))
     console.print(cell_text(conclusion(comparison)))
+
+
+def two_signals(text: str | None) -> tuple[str, str] | None:
+    """The two signals of the option, one for each run; None where it was not given."""
+    from exitbench.cli.signals_option import separate_signals
+    from exitbench.errors import InputError
+
+    if text is None:
+        return None
+    names = separate_signals([text])
+    if len(names) != 2 or not all(names):
+        raise InputError(f"expected two signals such as margin,cap for --signals, found {text!r}")
+    return names[0], names[1]
 
 
 def print_paired(console: Console, comparison: Comparison, *, every: bool) -> None:
@@ -63,14 +84,15 @@ def print_paired(console: Console, comparison: Comparison, *, every: bool) -> No
         table = Table(title=title, box=box.SIMPLE, padding=(0, 1, 0, 0))
         table.add_column("signal", overflow="fold", min_width=7)
         table.add_column("at", no_wrap=True)
-        for name in ("accuracy", "only right", "p", "speed-up", "earlier", "p"):
+        for name in ("score", "difference", "only right", "p", "speed-up", "earlier", "p"):
             table.add_column(name, justify="right", no_wrap=True)
         for pair in rows:
             if (pair.cache, pair.protocol) == (cache, protocol):
                 table.add_row(
                     cell_text(both(pair.signal_a, pair.signal_b)),
                     cell_text(pair.point.short),
-                    f"{pair.accuracy_a:.1f} → {pair.accuracy_b:.1f}",
+                    f"{pair.score_a:.1f} → {pair.score_b:.1f}",
+                    difference_text(pair),
                     f"{pair.only_a_right} : {pair.only_b_right}",
                     p_text(pair.p_right_adjusted),
                     f"{pair.speed_up_a:.2f} → {pair.speed_up_b:.2f}",
@@ -79,7 +101,16 @@ def print_paired(console: Console, comparison: Comparison, *, every: bool) -> No
                 )
         console.print(table)
     if rows:
-        console.print(cell_text(f"A → B and A : B with A = {comparison.run_a}, B = {comparison.run_b}"))
+        console.print(cell_text(f"A → B, B less A, and A : B with A = {comparison.run_a}, B = {comparison.run_b}"))
+
+
+def difference_text(pair: Paired) -> str:
+    """The difference of two task scores with its interval, as many digits as that allows."""
+    from exitbench.reports.run_data.numbers import number
+
+    shown = number(pair.difference, pair.low, pair.high)
+    sign = "" if shown.text.startswith("-") or not shown.text.strip("0.") else "+"
+    return f"{sign}{shown.text} {shown.interval}".strip()
 
 
 def print_moved(console: Console, comparison: Comparison, limit: int) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from exitbench.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from exitbench.reports.run_data.finished_run import FinishedRun
 
 
 def command(
@@ -23,11 +26,12 @@ def command(
         typer.Option(help="The signal that verdict, picture and findings are about.", show_default=False),
     ] = None,
 ) -> None:
-    """Render the main tables and the page of a run again; several runs side by side on one page.
+    """Render the main tables and the page of a run again, or compare all signals of several runs on one page.
 
-    Nothing is computed again: the views show what the result files hold. Each run's own folder gets its tables and
-    page; a page for several runs, or one asked for with --out, is written beside that. `exitbench table` and
-    `exitbench figure` make all other tables and the figures.
+    Of one run nothing is computed again: the views show what its result files hold. Several runs that share caches (by
+    content) have one verdict, one picture and one table, with tests that are paired on the same rows; what they do not
+    share is said. Each run's own folder gets its tables and page; the page of several, or one asked for with --out, is
+    written beside that. `exitbench table` and `exitbench figure` make all other tables and the figures.
 
     **Examples**
 
@@ -39,9 +43,9 @@ def command(
     """
     from exitbench.benchmarks.results.files import RunFiles
     from exitbench.errors import InputError
-    from exitbench.output_folder import claimed, refuse_foreign
-    from exitbench.reports.page.page import write_page
-    from exitbench.reports.run_data.finished_run import FinishedRun
+    from exitbench.output_folder import refuse_foreign
+    from exitbench.reports.joint_views import write_joint_views
+    from exitbench.reports.run_summary import verdict_lines
     from exitbench.reports.write_views import PAGE, write_views
 
     if len({run.resolve() for run in runs}) < len(runs):
@@ -51,16 +55,29 @@ def command(
     for run in runs:
         if not RunFiles(run).record.get("complete"):
             echo(f"{run} is incomplete: its views show what is there", err=True)
-    finished = [FinishedRun(run, subject) for run in runs]
-    for run_views in finished:
-        _ = run_views.subject  # an unknown one is refused before anything is written
+    finished = runs_about(runs, subject)
     for run_views in finished:
         write_views(run_views)
-    page = runs[0] / PAGE
+    lines, page = verdict_lines(finished[0]), runs[0] / PAGE
     if out is not None or len(runs) > 1:
         folder = out or Path("out") / "report"
-        page = folder / PAGE
-        with claimed(folder) as claim:
-            claim.begin("page", [PAGE])
-            write_page(runs, page, subject)
-    echo(f"report in {page}")
+        lines, page = write_joint_views(finished, folder), folder / PAGE
+    echo(f"report in {page}", *lines)
+
+
+def runs_about(paths: list[Path], subject: str | None) -> list[FinishedRun]:
+    """The runs; those that have the subject are about it. Raises InputError where none of them has it."""
+    from exitbench.benchmarks.suites.suite import entries_named
+    from exitbench.reports.run_data.finished_run import FinishedRun
+
+    runs = [FinishedRun(path) for path in paths]
+    if subject is None:
+        return runs
+    having = [bool(entries_named(subject, [(entry.text, entry.signal) for entry in run.entries])) for run in runs]
+    about = [
+        FinishedRun(run.path, subject) if has_it or not any(having) else run
+        for run, has_it in zip(runs, having, strict=True)
+    ]
+    for run in about:
+        _ = run.subject  # an unknown one is refused before anything is written
+    return about

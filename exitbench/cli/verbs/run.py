@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,11 +68,15 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace a finished run.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only the result files: no page, no tables.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print a table for every task, too.")] = False,
+    subject: Annotated[
+        str | None,
+        typer.Option(help="The signal that verdict, picture and findings are about.", show_default=False),
+    ] = None,
 ) -> None:
     """Run a suite, or the paper's questions on caches of your own, and write all results.
 
     A run that was interrupted goes on where it stopped; a finished one is kept unless --force is given. The last thing
-    printed is the verdict; the page is written after it.
+    printed is the verdict; the page is written after it. A subject changes no result, only what is said of them.
 
     **Examples**
 
@@ -80,6 +85,8 @@ def command(
     `exitbench run my-cache --signals 'deebert,cap[alpha=0.1|1]' --out out/mine`
 
     `exitbench run my-suite.toml --jobs 4`
+
+    `exitbench run my-cache --signals-dir my-signals --signals margin,cap --subject margin`
     """
     fit_cache(off=no_fit_cache)
     from exitbench.cli.loading.declared_names import refuse_unknown_names
@@ -106,6 +113,7 @@ def command(
         suites = [suite.with_signals(tuple(named)) for suite in suites]
     if out is not None and len(suites) > 1:
         raise InputError(f"--out names one folder, found {len(suites)} suites to run")
+    refuse_unknown_subject(subject, suites)
     for suite in suites:
         suite.require_caches()
     from exitbench.workers import Workers
@@ -124,7 +132,14 @@ def command(
         for suite in suites:
             folder = out or Path("out") / suite.name
             whole = run_and_report(
-                suite, folder, workers, signals_dir or [], force=force, report=not no_report, verbose=verbose
+                suite,
+                folder,
+                workers,
+                signals_dir or [],
+                force=force,
+                report=not no_report,
+                verbose=verbose,
+                subject=subject,
             )
             complete = complete and whole
     if not complete:
@@ -141,6 +156,15 @@ def processes_for(suites: Sequence[Suite]) -> int:
             manifest = read_manifest(path)
             size += manifest.rows * manifest.model.layers * len(suite.signals) * suite.questions.resamples
     return 1 if size < LITTLE_WORK else os.cpu_count() or 1
+
+
+def refuse_unknown_subject(name: str | None, suites: Sequence[Suite]) -> None:
+    """Raise InputError for a subject that one of the suites has no entry of, before anything is scored."""
+    from exitbench.benchmarks.suites.suite import entry_of_subject, signal_name
+
+    if name is not None:
+        for suite in suites:
+            entry_of_subject(name, [(text, signal_name(text)) for text in suite.signals], f"suite {suite.name}")
 
 
 def try_own_signals(suites: Sequence[Suite], registry: Registry) -> None:
@@ -171,6 +195,7 @@ def run_and_report(
     force: bool,
     report: bool = True,
     verbose: bool = False,
+    subject: str | None = None,
 ) -> bool:
     """Run one suite, print its summary and make its report; whether everything in it could be computed."""
     from exitbench.benchmarks.run.run_suite import run_suite
@@ -180,7 +205,7 @@ def run_and_report(
     with claimed(folder):  # until its report is written
         arguments = ["exitbench", *sys.argv[1:]]
         outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, arguments=arguments)
-        run = FinishedRun(outcome.path)
+        run = FinishedRun(outcome.path, subject)
         if verbose:
             print_tasks(run)
         print_summary(run)
@@ -196,7 +221,8 @@ def run_and_report(
         if report:
             from exitbench.reports.write_views import write_views
 
-            with stopping(f"stopped; `exitbench report {outcome.path}` makes the report"):
+            again = f" --subject {shlex.quote(subject)}" if subject else ""
+            with stopping(f"stopped; `exitbench report {outcome.path}{again}` makes the report"):
                 write_views(run)
         return outcome.complete
 

@@ -225,6 +225,12 @@
     const speeds = new Set(task.lines.flatMap((line) => line.stored.filter((point) => point.rates[0] !== null).map((point) => `${point.at}×`)));
     return [...speeds].join(", ") || "no point";
   }
+  // Folds have thresholds of their own: where they are stored, the median of them is shown at the stored points.
+  function thresholdNote(task) {
+    if (task.protocol !== "cross-fit") return "Thresholds are shown at the stored points.";
+    const some = task.lines.some((line) => line.stored.some((point) => point.threshold !== null && point.threshold !== undefined));
+    return some ? "Each fold has its own threshold; shown, at the stored points, is the median of the folds, and none where folds chose different parameters." : "Each fold has its own threshold, so none is shown.";
+  }
   function refresh() { draw(); update(); }
   function option(select, value, text) { select.append(create("option", { value }, text)); }
   function fillProtocols(chosen) {
@@ -245,7 +251,7 @@
     const stops = [...new Set(state.task.lines.flatMap((line) => line.stored.map((point) => point.at)))].sort((a, b) => a - b);
     at("note").textContent = exact
       ? "In-sample: parameters and thresholds were chosen on the rows that are scored here, which flatters. Scores in percent with 95 % intervals; too early and too late are the premature and delayed exiting rates."
-      : `Each fold has its own threshold, so none is shown. Scores have 95 % intervals; exits are stored at ${stops.map((stop) => `${stop}×`).join(", ") || "no point"}, where the buttons jump, and too early and too late (the premature and delayed exiting rates) at ${rated(state.task)}.`;
+      : `${thresholdNote(state.task)} Scores have 95 % intervals; exits are stored at ${stops.map((stop) => `${stop}×`).join(", ") || "no point"}, where the buttons jump, and too early and too late (the premature and delayed exiting rates) at ${rated(state.task)}.`;
     at("jumps").replaceChildren(...(stops.length ? stops : [1.5, 2, 3, 4]).map((speed) => {
       const button = create("button", { type: "button", class: "button" }, `${speed}×`);
       button.addEventListener("click", () => { state.speed = speed; update(); });

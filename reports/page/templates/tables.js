@@ -19,8 +19,9 @@ function cellOf(value) {
 }
 // The whole key of a number, such as 0/results/12/value.
 function keyOf(run, short) {
-  const [place, column = "value"] = short.split("/");
-  return `${run}/${files[place[0]]}/${place.slice(1)}/${column}`;
+  const parts = short.split(":"), own = parts.length > 1 ? parts.shift() : run;
+  const [place, column = "value"] = parts[0].split("/");
+  return `${own}/${files[place[0]]}/${place.slice(1)}/${column}`;
 }
 // A cell's text cut at its numbers, each naming the row it was read from.
 function pieces(run, cell) {

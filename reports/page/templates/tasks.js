@@ -10,7 +10,7 @@
   // Questions: one table at a time, the leading protocol's first.
   for (const part of document.querySelectorAll("details[data-topic]")) {
     const tables = runs.flatMap((run, number) => run.tables.filter((table) => table.topic === part.dataset.topic).map((data) => ({ number, name: run.name, data })));
-    const leads = (entry) => Number(entry.data.protocol !== "" && !runs[entry.number].leading.includes(entry.data.protocol));
+    const leads = (entry) => runs[entry.number].joint ? -1 : Number(entry.data.protocol !== "" && !runs[entry.number].leading.includes(entry.data.protocol));
     tables.sort((a, b) => leads(a) - leads(b));
     const built = part.querySelector(".built");
     const title = ({ name, data }) => (name ? `${data.title} · ${name}` : data.title);

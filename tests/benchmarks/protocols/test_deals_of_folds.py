@@ -26,7 +26,7 @@ from tests.support.literal_deals import (
     literal_dis,
     scored_deals,
 )
-from tests.support.literal_points import literal_choice, literal_near
+from tests.support.literal_points import literal_choice, literal_near, literal_point
 from tests.support.scored_cases import configuration, scored_cache
 
 
@@ -67,6 +67,20 @@ def test_values_are_means_over_deals_and_their_error_has_the_spread_between_deal
         assert row.std_err**2 == pytest.approx(first.std_err**2 + literal[:, column].var(ddof=1) / 4)
         assert row.low <= row.value <= row.high
         assert row.high - row.low > first.high - first.low
+
+
+def test_the_printed_threshold_is_the_median_of_the_first_deals_folds(measured):
+    for speed_up in (1.5, 2.0):
+        fold = folds(np.arange(60), 0, 3)
+        chosen = [
+            literal_point(SCORES[0][:, fold != number], RIGHT[:, fold != number], speed_up)[0] for number in range(3)
+        ]
+        assert len(set(chosen)) > 1
+        for measure in ("speed_up", "accuracy"):
+            row = rows_of(measured, "a=0")[at_speed_up(speed_up), None, "", measure]
+            assert row.threshold == sorted(chosen)[1]
+    grid = rows_of(measured, "a=0|1")[at_speed_up(2.0), None, "", "accuracy"]
+    assert grid.chosen is not None and ("," in grid.chosen) == (grid.threshold is None), "folds with other parameters"
 
 
 def test_dis_is_a_mean_over_deals_too(scored, measured):

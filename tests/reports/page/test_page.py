@@ -16,8 +16,9 @@ import pytest
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.cache import synthetic_cache
 from exitbench.errors import InputError
-from exitbench.reports.page.page import to_repeat, write_page
+from exitbench.reports.page.page import write_page
 from exitbench.reports.page.run_view import cell_parts
+from exitbench.reports.page.templating import to_repeat
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.tables.all_tables import tables_of
@@ -230,21 +231,6 @@ def test_a_folder_without_a_run_is_refused_and_nothing_is_written(tmp_path: Path
     with pytest.raises(InputError, match="holds no run"):
         write_page([tmp_path], tmp_path / "page.html")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.e2e
-def test_two_runs_stand_side_by_side(run_dir: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(run_dir, other)
-    write_page([run_dir, other], tmp_path / "both.html")
-    page = read_page(tmp_path / "both.html")
-    ids = [element.attributes["id"] for element in page.walk() if "id" in element.attributes]
-    assert len(ids) == len(set(ids))
-    keys = [element.attributes["data-key"] for element in page.walk() if "data-key" in element.attributes]
-    first = [key.partition("/")[2] for key in keys if key.startswith("0/")]
-    second = [key.partition("/")[2] for key in keys if key.startswith("1/")]
-    assert first == second and len(first) * 2 == len(keys)
-    assert {"run", "other"} <= {element.text for element in page.all("h2")}
 
 
 def test_hostile_names_are_shown_as_text(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,0 +1,75 @@
+"""How pages are rendered: one environment that escapes everything, and what the templates call."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from exitbench.reports.page.run_view import cell_parts
+from exitbench.reports.page.table_data import cell_hint, shown_text
+from exitbench.reports.tables.table import TableRow
+
+WITH_A_VALUE, ALONE = {"--jobs", "--out", "--subject"}, {"--force", "--debug", "--verbose", "--no-report"}
+"""Options of ``run`` that change no result."""
+
+LONGEST_WORD = 26
+"""A word that is longer is broken where it must; others never are."""
+
+
+def to_repeat(arguments: Iterable[str]) -> str:
+    """The command without what changes no result, so that the same results make the same page.
+
+    >>> to_repeat(["exitbench", "run", "my suite.toml", "--jobs", "4", "--seed", "1", "--out=here", "--force"])
+    "exitbench run 'my suite.toml' --seed 1"
+    """
+    words, kept = iter(arguments), []
+    for word in words:
+        if word in WITH_A_VALUE:
+            next(words, None)
+        elif word not in ALONE and not word.startswith(tuple(f"{option}=" for option in WITH_A_VALUE)):
+            kept.append(word)
+    return shlex.join(kept)
+
+
+def has_long_word(text: str) -> bool:
+    """Whether a text must be broken inside a word, or it would not fit a column."""
+    return any(len(word) > LONGEST_WORD for word in text.split())
+
+
+def by_kind(rows: Sequence[TableRow]) -> list[tuple[str, list[TableRow]]]:
+    """Rows of one kind after another, so that bounds never stand among signals."""
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    return [(kind, [row for row in rows if row.kind == kind]) for kind in kinds]
+
+
+def visible(value: Any) -> Any:
+    """What the page shows of a value: a name's control and bidirectional signs as escapes, our own markup as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return shown_text(value)
+
+
+def rendered(template: str, context: Mapping[str, Any]) -> str:
+    """A template of this folder as text; equal contexts give equal text."""
+    environment = Environment(
+        loader=PackageLoader("exitbench.reports.page"),
+        autoescape=True,
+        finalize=visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    loader = environment.loader
+    assert loader is not None
+
+    def source(name: str) -> Markup:
+        return Markup(loader.get_source(environment, name)[0])  # noqa: S704 - our own sheet and scripts
+
+    environment.tests["long"] = has_long_word
+    environment.filters |= {"to_repeat": to_repeat, "groupby_kind": by_kind}
+    own = {"source": source, "parts": cell_parts, "hint_of": cell_hint}
+    return environment.get_template(template).render({**context, **own})
