@@ -85,7 +85,7 @@ def joint_column(joint: JointRuns, caches: Sequence[Content]) -> JointColumn:
             chosen.append(contender)
     size = len(chosen)
     values, beyond, gram, rows = np.zeros(size), np.zeros(size), np.zeros((size, size)), 0
-    for block in blocks_of(joint, caches):
+    for block in caches_by_rows(joint, caches):
         moved: list[NDArray[np.float64]] = []
         units: list[NDArray[np.int64]] = []
         for content in block:
@@ -110,7 +110,7 @@ def joint_column(joint: JointRuns, caches: Sequence[Content]) -> JointColumn:
     return JointColumn(tuple(caches), tuple(chosen), values, gram, beyond, rows)
 
 
-def blocks_of(joint: JointRuns, caches: Sequence[Content]) -> list[list[Content]]:
+def caches_by_rows(joint: JointRuns, caches: Sequence[Content]) -> list[list[Content]]:
     """The caches by task and split, and by whether they have groups: within one, equal ids are taken as one row."""
     blocks: dict[tuple[str, str, bool], list[Content]] = {}
     for content in caches:

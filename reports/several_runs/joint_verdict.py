@@ -43,13 +43,13 @@ def leading_sentence(contest: JointContest) -> Sentence:
         return (f"{near(contest)}, no score could be compared ({joint.ground.protocol}).",)
     marks = column.marks
     best = marks.first_best
-    names = [name_of(contest, place) for place in range(len(column.contenders)) if marks.best[place]]
+    names = [contender_name(contest, place) for place in range(len(column.contenders)) if marks.best[place]]
     start = f"{near(contest)}, {listed(names)} {'share' if len(names) > 1 else 'keeps'} the highest score, "
     they = "they are" if len(names) > 1 else "it is"
     if len(column.contenders) < 2:
         return (start, contest.score(best), f" ({joint.ground.protocol}); there was nothing to compare it with.")
     level = [
-        name_of(contest, place)
+        contender_name(contest, place)
         for place in range(len(column.contenders))
         if marks.tied_with_best[place] and not marks.best[place]
     ]
@@ -60,7 +60,7 @@ def leading_sentence(contest: JointContest) -> Sentence:
     if worse:
         nearest = max(worse, key=lambda place: column.values[place])
         parts.append(f", but {they} ahead of " if level else f"{they} ahead of every other, of ")
-        parts += [name_of(contest, nearest), ", the next best, by " if not level else " by "]
+        parts += [contender_name(contest, nearest), ", the next best, by " if not level else " by "]
         parts += lead_over(contest, best, nearest)
     elif not level:
         parts.append("nobody else was compared")
@@ -69,10 +69,10 @@ def leading_sentence(contest: JointContest) -> Sentence:
 
 def lead_over(contest: JointContest, first: int, second: int) -> Sentence:
     """A difference with its interval and its adjusted p-value, as the verdict of one run has them."""
-    return margin(Lead(name_of(contest, second), *contest.difference(first, second)))
+    return margin(Lead(contender_name(contest, second), *contest.difference(first, second)))
 
 
-def name_of(contest: JointContest, place: int) -> str:
+def contender_name(contest: JointContest, place: int) -> str:
     """A contender of the column inside a sentence."""
     return short_name(contest.joint.label(contest.column.contenders[place]))
 
@@ -100,7 +100,7 @@ def subject_sentence_of(contest: JointContest) -> Sentence:
             continue
         difference, adjusted = contest.difference(place, other)
         claimed = is_claimed(adjusted.value)
-        (level if not claimed else ahead if difference.value > 0 else behind).append(name_of(contest, other))
+        (level if not claimed else ahead if difference.value > 0 else behind).append(contender_name(contest, other))
     words = [
         f"{verb} {listed(names)}"
         for verb, names in (

@@ -45,7 +45,7 @@ def command(
     """
     from exitbench.reports.compare_runs import compare_runs
 
-    comparison = compare_runs(run_a, run_b, two_signals(signals))
+    comparison = compare_runs(run_a, run_b, signal_of_each(signals))
     if as_json:
         echo_json(comparison.to_json())
         return
@@ -58,7 +58,7 @@ def command(
     console.print(cell_text(conclusion(comparison)))
 
 
-def two_signals(text: str | None) -> tuple[str, str] | None:
+def signal_of_each(text: str | None) -> tuple[str, str] | None:
     """The two signals of the option, one for each run; None where it was not given."""
     from exitbench.cli.signals_option import separate_signals
     from exitbench.errors import InputError
