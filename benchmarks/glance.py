@@ -18,7 +18,7 @@ from exitbench.benchmarks.run.plan import Plan
 from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.scoring.score_cache import opened
 from exitbench.benchmarks.suites.questions import Questions, layers_at
-from exitbench.cache import Cache
+from exitbench.cache import Cache, Target
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import ExitSignal
 
@@ -45,8 +45,11 @@ class Glance:
         return {f"{PRIMARY:g}×": self.score, "at": self.speed_up} | {f"DIS {n}": dis for n, dis in self.dis.items()}
 
 
-def glance(cache: Cache | str | Path, signals: Sequence[ExitSignal]) -> list[Glance]:
-    """The numbers of some signals, each one configuration; raises InputError for the first that cannot be scored."""
+def glance(cache: Cache | str | Path, signals: Sequence[ExitSignal], *, target: Target | None = None) -> list[Glance]:
+    """The numbers of some signals, each one configuration; raises InputError for the first that cannot be scored.
+
+    What a right answer is, says the ``target``, by default that of the cache.
+    """
     source = opened(cache)
     layers = layers_at(Questions().layers, source.layers)
     questions = Questions(
@@ -58,6 +61,7 @@ def glance(cache: Cache | str | Path, signals: Sequence[ExitSignal]) -> list[Gla
         losses=(),
         deals=1,
         promises=False,
+        target=target,
     )
     scored = score_signals(source, signals, questions)
     for configuration in scored.configurations:

@@ -39,8 +39,11 @@ from exitbench.signals.contract.logistic import LARGEST, logistic_weights, sigmo
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import ExitSignal, Reference, plain
 from exitbench.signals.contract.stepping import validated_score
+from exitbench.signals.contract.taken_layers import TakenLayers, row_ranges
 
 FOLDS = 5
+LOGITS = 1 << 25
+"""The most logits of all layers that are in memory at once, 0.13 GB."""
 PENALTY = 1e-8
 """Next to none: Platt's targets already bound the slope."""
 Knots = tuple[tuple[float, ...], tuple[float, ...]]
@@ -146,18 +149,21 @@ def certainty_of(signal: ExitSignal, score: Tensor) -> Tensor:
 def stepped(signal: ExitSignal, layers: Sequence[Layer]) -> NDArray[np.float64]:
     """The certainty of a signal at each internal layer, [layers - 1, samples]; NaN where it has none.
 
-    A block of samples goes through all layers before the next, so that memory holds one block's features.
+    A block of samples goes through all layers before the next, so that memory holds one block's features. The logits
+    of all layers are read for as many samples as :data:`LOGITS` allows, mostly for all of them.
     """
-    internal = [layer.only(signal.inputs) for layer in layers[:-1]]
-    certainties = np.empty((len(internal), internal[0].samples))
-    for start in range(0, internal[0].samples, BLOCK):
-        rows = torch.arange(start, min(start + BLOCK, internal[0].samples))
-        state: State = None
-        for position, layer in enumerate(internal):
-            block = layer.take(rows)
-            score, state = signal.step(block, state)
-            certainty = certainty_of(signal, validated_score(signal, block, score))
-            certainties[position, start : start + BLOCK] = certainty.cpu().numpy()
+    samples, classes = layers[0].samples, layers[0].classes
+    certainties = np.empty((len(layers) - 1, samples))
+    for rows in row_ranges(samples, classes * len(layers), LOGITS):
+        some = layers if len(rows) == samples else TakenLayers(layers, rows)
+        internal = [layer.only(signal.inputs) for layer in some[:-1]]
+        for block_rows in row_ranges(len(rows), 1, BLOCK):
+            state: State = None
+            for position, layer in enumerate(internal):
+                block = layer.take(block_rows)
+                score, state = signal.step(block, state)
+                certainty = certainty_of(signal, validated_score(signal, block, score))
+                certainties[position, (rows[0] + block_rows).numpy()] = certainty.cpu().numpy()
     return certainties
 
 
@@ -169,8 +175,8 @@ def out_of_fold(signal: ExitSignal, layers: Sequence[Layer], labels: Tensor) -> 
     certainties = np.empty((len(layers) - 1, len(labels)))
     for fold in range(min(FOLDS, len(labels))):
         inside = numbers % FOLDS == fold
-        ready = signal.fit([layer.take(~inside) for layer in layers], labels[~inside])
-        certainties[:, inside.numpy()] = stepped(ready, [layer.take(inside) for layer in layers])
+        ready = signal.fit(TakenLayers(layers, ~inside), labels[~inside])
+        certainties[:, inside.numpy()] = stepped(ready, TakenLayers(layers, inside))
     return certainties
 
 

@@ -40,6 +40,7 @@ from exitbench.signals.contract.learned_signal import cross_entropies
 from exitbench.signals.contract.logistic import sigmoid
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import Reference
+from exitbench.signals.contract.taken_layers import TakenLayers
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class ConsistentEE(HazardSignal):
         right = np.stack([(layer.prediction == labels).cpu().numpy() for layer in calibration])
         layers = np.arange(1, len(calibration) + 1)[:, None]
         easy = 1.0 - memorised_layers(right) / len(calibration)
-        costs = (cross_entropies(calibration, labels) + self.alpha * layers * easy)[:, rows.numpy()]
+        losses = cross_entropies(TakenLayers(calibration, rows), labels[rows])
+        costs = losses + self.alpha * layers * easy[rows.numpy()]
         return self.with_hazards(
             calibration, rows, lambda log_odds: expected_cost(log_odds, costs), intercept_penalty=self.penalty
         )

@@ -37,6 +37,7 @@ from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.logistic import Array, Weights, logistic_weights, probability
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Reference
+from exitbench.signals.contract.taken_layers import few_enough
 
 PENALTY = 0.01
 
@@ -67,6 +68,7 @@ class EENet(LearnedSignal):
     def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         if self.budget > len(calibration):
             raise InputError(f"signal {self.text}: {len(calibration)} layers cannot be {self.budget:g} times faster")
+        calibration, labels = few_enough(calibration, labels, calibration[0].classes + 2 + len(calibration))
         every_weights: list[Weights] = []
         estimates: Tensor | None = None
         for layer in calibration:

@@ -35,9 +35,9 @@ from exitbench.signals.contract.feature_statistics import (
     unpack,
 )
 from exitbench.signals.contract.layer import Input, Layer
-from exitbench.signals.contract.learned_signal import ById
 from exitbench.signals.contract.parameters import learned
 from exitbench.signals.contract.signal import ExitSignal, Reference
+from exitbench.signals.contract.taken_layers import ById
 
 CLOSEST = 1e-12
 """Distances from the centre are at least this, so that no score is infinite."""

@@ -32,10 +32,11 @@ from torch import Tensor
 
 from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer
-from exitbench.signals.contract.learned_signal import LearnedSignal
+from exitbench.signals.contract.learned_signal import LearnedSignal, cross_entropies
 from exitbench.signals.contract.logistic import Weights, logistic_weights, probability
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Reference
+from exitbench.signals.contract.taken_layers import logit_blocks
 from exitbench.signals.margin import logit_margin
 
 PENALTY = 1e-4
@@ -81,7 +82,8 @@ class JEIGate(LearnedSignal):
             worth, here = best <= layer.index, int((best == layer.index).sum())
             heavier = HEAVIEST if here == 0 else min((len(best) - here) / here, HEAVIEST)
             weight = np.where(worth, heavier, 1.0)
-            gates.append(logistic_weights(shape_of(layer).cpu().numpy(), worth, penalty=PENALTY, sample_weight=weight))
+            shapes = torch.cat([shape_of(block) for block in logit_blocks(layer)]).cpu().numpy()
+            gates.append(logistic_weights(shapes, worth, penalty=PENALTY, sample_weight=weight))
         return dataclasses.replace(self, gates=tuple(gates))
 
     def score(self, layer: Layer) -> Tensor:
@@ -92,11 +94,9 @@ class JEIGate(LearnedSignal):
 
 def best_exits(calibration: Sequence[Layer], labels: Tensor, tradeoff: float) -> Tensor:
     """The layer (from 1) with the smallest loss plus cost for each sample, the first on a tie, [samples]."""
-    losses = [
-        -layer.log_probabilities.gather(1, labels[:, None])[:, 0] + tradeoff * layer.index / layer.depth
-        for layer in calibration
-    ]
-    return torch.stack(losses).argmin(dim=0) + 1
+    depth = len(calibration)
+    costs = cross_entropies(calibration, labels) + tradeoff * np.arange(1, depth + 1)[:, None] / depth
+    return torch.from_numpy(costs.argmin(axis=0) + 1)
 
 
 def shape_of(layer: Layer) -> Tensor:

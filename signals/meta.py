@@ -22,7 +22,7 @@ equally, which moves thresholds and not rankings; here every sample counts once.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -40,10 +40,11 @@ from exitbench.signals.contract.feature_statistics import (
     require_rows,
 )
 from exitbench.signals.contract.layer import Input, Layer, State
-from exitbench.signals.contract.learned_signal import LearnedSignal
+from exitbench.signals.contract.learned_signal import LearnedSignal, with_labels
 from exitbench.signals.contract.logistic import Weights, logistic_weights, probability
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Reference
+from exitbench.signals.contract.taken_layers import few_enough
 from exitbench.signals.margin import logit_margin
 
 PENALTY = 0.01
@@ -80,10 +81,9 @@ class Meta(LearnedSignal):
         return self.weights is None
 
     def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
+        calibration, labels = few_enough(calibration, labels, calibration[0].classes + len(calibration))
         every_weights, every_vectors = [], []
-        history: Tensor | None = None
-        for layer in calibration[:-1]:
-            columns, history = history_columns(layer, history)
+        for layer, columns in calibration_columns(calibration):
             right = (layer.prediction == labels).cpu().numpy()
             if not self.features:
                 every_weights.append(logistic_weights(columns.cpu().numpy(), right, penalty=PENALTY))
@@ -125,7 +125,31 @@ def history_columns(layer: Layer, history: Tensor | None) -> tuple[Tensor, Tenso
     """
     logs = layer.log_probabilities.clamp(min=LEAST_LOG)[:, None]
     history = logs if history is None else torch.cat([history, logs], dim=1)
-    answer = layer.prediction
-    of_answer = history.gather(2, answer[:, None, None].expand(-1, history.shape[1], 1))[:, :, 0]
-    which = torch.nn.functional.one_hot(answer, layer.classes).double()
-    return torch.cat([which, of_answer, logit_margin(layer)[:, None]], dim=1), history
+    of_answer = history.gather(2, layer.prediction[:, None, None].expand(-1, history.shape[1], 1))[:, :, 0]
+    return answer_columns(layer, of_answer, logit_margin(layer)), history
+
+
+def calibration_columns(calibration: Sequence[Layer]) -> Iterator[tuple[Layer, Tensor]]:
+    """Each internal layer with its columns, as :func:`history_columns` has them.
+
+    A fit knows all answers beforehand: of a layer it remembers what it says of this and later answers, not of all
+    classes, and forgets what is used up.
+    """
+    internal = calibration[:-1]
+    answers = torch.stack([layer.prediction for layer in internal], dim=1)
+    said: list[list[Tensor]] = [[] for _ in range(len(internal))]
+    for number, layer in enumerate(internal):
+        of_answers, margins = [], []
+        for block, given in with_labels(layer, answers[:, number:]):
+            of_answers.append(block.log_probabilities.clamp(min=LEAST_LOG).gather(1, given))
+            margins.append(logit_margin(block))
+        for later, column in enumerate(torch.cat(of_answers).unbind(dim=1), start=number):
+            said[later].append(column.clone())  # not a part of a tensor that would stay whole
+        yield layer, answer_columns(layer, torch.stack(said[number], dim=1), torch.cat(margins))
+        said[number].clear()
+
+
+def answer_columns(layer: Layer, of_answer: Tensor, margin: Tensor) -> Tensor:
+    """Which class the answer is, the layers' log-probabilities of it, ``of_answer``, and the margin of the logits."""
+    which = torch.nn.functional.one_hot(layer.prediction, layer.classes).double()
+    return torch.cat([which, of_answer, margin[:, None]], dim=1)

@@ -40,6 +40,7 @@ from exitbench.signals.contract.layer import Layer, State
 from exitbench.signals.contract.learned_signal import cross_entropies
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import Reference
+from exitbench.signals.contract.taken_layers import TakenLayers
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class PALBERT(HazardSignal):
 
     def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
         rows = chosen_rows(calibration, self.directions)
-        losses = cross_entropies(calibration, labels)[:, rows.numpy()]
+        losses = cross_entropies(TakenLayers(calibration, rows), labels[rows])
         prior = geometric_prior(self.prior_rate, len(calibration))
 
         def objective(log_odds: Array) -> tuple[float, Array]:

@@ -38,9 +38,9 @@ from exitbench.signals.contract.feature_statistics import (
     unpack,
 )
 from exitbench.signals.contract.layer import Input, Layer
-from exitbench.signals.contract.learned_signal import ById
 from exitbench.signals.contract.parameters import learned
 from exitbench.signals.contract.signal import ExitSignal, Reference
+from exitbench.signals.contract.taken_layers import ById
 
 Basis = tuple[bool, Packed]
 """Whether the directions are the principal ones, and the directions."""

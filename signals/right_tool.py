@@ -35,9 +35,9 @@ from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
 from exitbench.signals.contract.forms import Form
 from exitbench.signals.contract.layer import Input, Layer
-from exitbench.signals.contract.learned_signal import ById
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import ExitSignal, Reference
+from exitbench.signals.contract.taken_layers import ById, logit_blocks
 
 COLDEST, HOTTEST = 0.05, 100.0
 
@@ -86,13 +86,12 @@ class RightTool(ExitSignal):
         if self.temperature == "none":
             return self
         ordered = ById(calibration)
-        labels = labels[ordered.order] if len(labels) == len(ordered.order) else labels
+        labels = labels[ordered.rows] if len(labels) == len(ordered.rows) else labels
         return dataclasses.replace(self, temperatures=tuple(fitted_temperature(layer, labels) for layer in ordered))
 
 
 def fitted_temperature(layer: Layer, labels: Tensor) -> float:
     """The temperature in [0.05, 100] under which the labels [samples] are most likely given the layer's logits."""
-    logits = layer.logits64
     if labels.shape != (layer.samples,) or layer.samples == 0:
         raise InputError(
             f"fitting layer {layer.index} needs one label for each of {layer.samples} samples (at least one), "
@@ -103,11 +102,15 @@ def fitted_temperature(layer: Layer, labels: Tensor) -> float:
             f"fitting layer {layer.index}: expected labels 0..{layer.classes - 1}, "
             f"found {int(labels.min())}..{int(labels.max())}"
         )
-    of_label = logits.gather(1, labels.to(logits.device)[:, None])[:, 0]
+    of_label = layer.logits.gather(1, labels.to(layer.logits.device)[:, None])[:, 0].double()
+    blocks = list(logit_blocks(layer))
 
     def slope(log_temperature: float) -> float:
         """Derivative of the mean negative log-likelihood with respect to 1 / T."""
-        expected = (torch.softmax(logits / math.exp(log_temperature), dim=1) * logits).sum(dim=1)
+        temperature = math.exp(log_temperature)
+        # In one block the logits in float64 are made once; of several they would all be in memory.
+        logits = (block.logits64 if len(blocks) == 1 else block.logits.double() for block in blocks)
+        expected = torch.cat([(torch.softmax(part / temperature, dim=1) * part).sum(dim=1) for part in logits])
         return float((expected - of_label).mean())
 
     low, high = math.log(COLDEST), math.log(HOTTEST)

@@ -27,7 +27,8 @@ from exitbench.signals.contract.learned_signal import LearnedSignal
 from exitbench.signals.contract.logistic import Weights, logistic_weights, probability
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import Reference
-from exitbench.signals.meta import history_columns
+from exitbench.signals.contract.taken_layers import few_enough
+from exitbench.signals.meta import calibration_columns, history_columns
 
 PENALTY = 0.03
 """Chosen on the caches of the design; three times that of ``meta``, because harmful exits are rare."""
@@ -65,12 +66,11 @@ class Settled(LearnedSignal):
         return (layer.prediction == final for layer in calibration)
 
     def learn(self, calibration: Sequence[Layer], labels: Tensor) -> Self:
+        calibration, labels = few_enough(calibration, labels, calibration[0].classes + len(calibration))
         final = calibration[-1].prediction
         share = SHARES[self.learns]
         every_weights = []
-        history: Tensor | None = None
-        for layer in calibration[:-1]:
-            columns, history = history_columns(layer, history)
+        for layer, columns in calibration_columns(calibration):
             design = columns.cpu().numpy()
             agreement = logistic_weights(design, (layer.prediction == final).cpu().numpy(), penalty=PENALTY)
             harm = harmless(layer.prediction, final, labels).cpu().numpy()

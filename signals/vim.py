@@ -23,9 +23,9 @@ from torch import Tensor
 from exitbench.errors import InputError
 from exitbench.exit_rule import Direction
 from exitbench.signals.contract.layer import Input, Layer
-from exitbench.signals.contract.learned_signal import ById
 from exitbench.signals.contract.parameters import learned
 from exitbench.signals.contract.signal import ExitSignal, Reference
+from exitbench.signals.contract.taken_layers import ById
 from exitbench.signals.residual import Basis, Outside, Residual, fitted_basis, mean_outside_norm, outside_norm
 
 
@@ -57,7 +57,7 @@ class ViM(ExitSignal):
             basis = fitted_basis(self.text, layer)
             residual = mean_outside_norm(self.text, layer, Outside.of(basis))
             bases.append(basis)
-            alphas.append(float(layer.logits64.amax(dim=1).mean()) / max(residual, 1e-12))
+            alphas.append(float(layer.logits.amax(dim=1).double().mean()) / max(residual, 1e-12))
         return dataclasses.replace(self, bases=tuple(bases), alphas=tuple(alphas))
 
     def score(self, layer: Layer) -> Tensor:

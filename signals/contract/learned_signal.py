@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, overload
+from typing import Self
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from exitbench.errors import InputError
-from exitbench.signals.contract.layer import Layer, LayerSlice
+from exitbench.signals.contract.layer import Layer
 from exitbench.signals.contract.parameters import learned, parameter
 from exitbench.signals.contract.signal import ExitSignal
+from exitbench.signals.contract.taken_layers import ById, logit_blocks
 
 FEWEST = 10
 """The fewest samples of each kind (right, wrong) that a layer's fit needs among all calibration samples."""
@@ -27,29 +28,6 @@ FEWEST = 10
 
 class UntaughtError(InputError):
     """The samples cannot teach a signal at any layer: there is nothing wrong, and nothing to score."""
-
-
-class ById(Sequence[Layer]):
-    """Layers with their samples in the order of their ids, so that no sum can depend on the order they came in."""
-
-    def __init__(self, layers: Sequence[Layer]) -> None:
-        self.layers = layers
-        ids = layers[0].ids
-        self.order = torch.argsort(ids, stable=True)
-        self.sorted = bool(torch.equal(self.order, torch.arange(len(ids), device=ids.device)))
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    @overload
-    def __getitem__(self, position: int) -> Layer: ...
-    @overload
-    def __getitem__(self, position: slice) -> Sequence[Layer]: ...
-    def __getitem__(self, position: int | slice) -> Layer | Sequence[Layer]:
-        if isinstance(position, slice):
-            return LayerSlice(self, range(len(self))[position])
-        layer = self.layers[position]
-        return layer if self.sorted else layer.take(self.order)
 
 
 @dataclass(frozen=True)
@@ -113,7 +91,7 @@ class LearnedSignal(ExitSignal):
             )
         taught = self.taught_labels(calibration, labels)
         ordered = ById(calibration)
-        return self.learn(ordered, taught[ordered.order])
+        return self.learn(ordered, taught[ordered.rows])
 
     def taught_labels(self, calibration: Sequence[Layer], labels: Tensor) -> Tensor:
         """The labels, or the last layer's answers in their place, [samples]."""
@@ -129,5 +107,16 @@ class LearnedSignal(ExitSignal):
 
 def cross_entropies(calibration: Sequence[Layer], labels: Tensor) -> NDArray[np.float64]:
     """The loss of every layer's answer, ``-ln p(label)``, [layers, samples]."""
-    losses = [-layer.log_probabilities.gather(1, labels[:, None])[:, 0] for layer in calibration]
-    return np.asarray(torch.stack(losses).cpu().numpy())
+    losses = np.empty((len(calibration), len(labels)))
+    for row, layer in zip(losses, calibration, strict=True):
+        parts = [-block.log_probabilities.gather(1, own[:, None])[:, 0] for block, own in with_labels(layer, labels)]
+        row[:] = torch.cat(parts).cpu().numpy()
+    return losses
+
+
+def with_labels(layer: Layer, labels: Tensor) -> Iterator[tuple[Layer, Tensor]]:
+    """The layer in blocks of samples, each with its part of the labels [samples]."""
+    start = 0
+    for block in logit_blocks(layer):
+        yield block, labels[start : start + block.samples]
+        start += block.samples

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from exitbench.signals.registry.discovery import load_registry
 from tests.support.command_line import ROOT, exit_code
 from tests.support.page_runs import SIGNAL
 
+SAID = "judged by agreement with the last layer"
 TEXT = SIGNAL.format(number=7, title="Mine")
 
 
@@ -78,13 +80,13 @@ def test_every_save_gives_a_row_and_an_error_ends_nothing(tmp_path: Path) -> Non
         watching.process.kill()
 
 
-def test_a_glance_has_the_numbers_of_an_evaluation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["labels", "final"])
+def test_a_glance_has_the_numbers_of_an_evaluation(target: Literal["labels", "final"], tmp_path: Path) -> None:
     cache = synthetic_cache(tmp_path / "cache", rows=120, layers=4, width=4)
     made = [load_registry().make(text) for text in ("deebert", "cap[alpha=0.1]")]
-    evaluated = evaluate(
-        cache, made, protocols=["cross-fit"], speed_ups=[2.0], rates_speed_up=2.0, deals=1, resamples=2
-    ).results
-    for row, signal_object in zip(glance(cache, made), made, strict=True):
+    asked = {"speed_ups": [2.0], "rates_speed_up": 2.0, "deals": 1, "resamples": 2, "target": target}
+    evaluated = evaluate(cache, made, protocols=["cross-fit"], **asked).results
+    for row, signal_object in zip(glance(cache, made, target=target), made, strict=True):
         own = evaluated[evaluated["signal"] == signal_object.name]
         near = own[(own["operating_point"] == "speed_up=2") & (own["decisions"] == "")]
         assert row.score == near[near["measure"] == "accuracy"]["value"].item()
@@ -92,6 +94,17 @@ def test_a_glance_has_the_numbers_of_an_evaluation(tmp_path: Path) -> None:
         for layer, dis in row.dis.items():
             expected = own[(own["measure"] == "dis") & (own["layer"] == layer)]["value"].item()
             assert dis == expected or (np.isnan(dis) and np.isnan(expected))
+
+
+def test_a_look_says_that_agreement_judges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(TEXT)
+    caches = [synthetic_cache(tmp_path / name, rows=40, layers=3, width=4) for name in ("first", "second")]
+    said = {}
+    for words in ([], ["--target", "final"]):
+        assert exit_code("watch", file, *caches, "--signals", "deebert", "--once", *words) == 0
+        said[bool(words)] = [line for line in capsys.readouterr().out.splitlines() if line.endswith(SAID)]
+    assert {asked: len(lines) for asked, lines in said.items()} == {False: 0, True: 2}
 
 
 @pytest.mark.parametrize(

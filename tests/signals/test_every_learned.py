@@ -14,9 +14,12 @@ from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, L
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.head_algebra import head_algebra
 from exitbench.signals import ExitSignal, Layer, calibrated, load_registry, mahalanobis, meta, score_layers
-from exitbench.signals.contract import feature_statistics, hazard
-from exitbench.signals.contract.learned_signal import ById, LearnedSignal
+from exitbench.signals.contract import feature_statistics, hazard, taken_layers
+from exitbench.signals.contract.learned_signal import LearnedSignal
+from exitbench.signals.contract.taken_layers import ById, few_enough
+from exitbench.signals.contract.logit_quantities import Derived
 from exitbench.signals.knn_agreement import KNNAgreement
+from exitbench.signals.meta import Meta
 from tests.support.planted_layers import auroc, layers_from
 
 REGISTRY = load_registry()
@@ -88,6 +91,8 @@ def test_reading_block_by_block_in_any_order_changes_no_bit_and_json_brings_it_b
     whole = signal.fit(layers, labels)
     monkeypatch.setattr(calibration_layers, "GAP", 1)
     monkeypatch.setattr(calibration_layers, "TOGETHER", 5)
+    monkeypatch.setattr(taken_layers, "TOGETHER", 3 * 17)
+    monkeypatch.setattr(calibrated, "LOGITS", 3 * 4 * 40)
     stored = CalibrationLayers(cache, ORDER, signal.inputs)
     assert signal.fit(stored, labels[ORDER]).to_json() == whole.to_json()
     back = type(signal).from_json(json.loads(json.dumps(whole.to_json())))
@@ -99,6 +104,38 @@ def test_reading_block_by_block_in_any_order_changes_no_bit_and_json_brings_it_b
             for start in range(0, 90, size)
         ]
         torch.testing.assert_close(torch.cat(parts, dim=1), expected, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("text", [*LEARNED, *VARIANTS, "calibrated[of=meta]"])
+def test_a_fit_derives_nothing_from_more_logits_than_it_may_hold(
+    text: str, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With many classes a layer's probabilities, or a regression's columns, are as large as its features."""
+    signal, derived = REGISTRY.make(text), []
+    real = Derived.__setitem__
+
+    def watched(self: Derived, key: object, tensor: torch.Tensor) -> None:
+        derived.append(tensor.numel())
+        real(self, key, tensor)
+
+    monkeypatch.setattr(Derived, "__setitem__", watched)
+    for module, name in ((taken_layers, "TOGETHER"), (taken_layers, "ENTRIES"), (calibrated, "LOGITS")):
+        monkeypatch.setattr(module, name, 3 * 30)
+    signal.fit(CalibrationLayers(cache, ORDER, signal.inputs), torch.from_numpy(cache.labels[ORDER]))
+    assert max((size for size in derived if size != cache.rows), default=0) <= 3 * 30  # 90 are answers, one a sample
+
+
+def test_of_too_many_samples_some_are_taken_evenly(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    layers, labels = in_memory(cache, frozenset({"logits"})), torch.from_numpy(cache.labels)
+    rows = [0, 9, 19, 29, 39, 49, 59, 69, 79, 89]
+    of_few = Meta().fit([layer.take(torch.tensor(rows)) for layer in layers], labels[rows])
+    assert few_enough(layers, labels, 5) == (layers, labels)
+    monkeypatch.setattr(taken_layers, "ENTRIES", 5 * 10 + 4)
+    few, their_labels = few_enough(layers, labels, 5)
+    assert few[2].ids.tolist() == layers[2].ids[rows].tolist()
+    assert their_labels.tolist() == labels[rows].tolist()
+    monkeypatch.setattr(taken_layers, "ENTRIES", (3 + 4) * 10)
+    assert Meta().fit(layers, labels) == of_few
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ JITTER = 5e-5
 """Added to repeated logits: enough that hardly two scores are equal, too little for ``verify`` to object."""
 
 
-def qqp_sized(path: Path, rows: int = ROWS) -> Path:
+def qqp_sized(path: Path, rows: int = ROWS, classes: int = CLASSES) -> Path:
     """A cache with features and stored offset norms."""
-    return synthetic_cache(path, rows=rows, layers=LAYERS, width=WIDTH, classes=CLASSES, shard_rows=4096)
+    return synthetic_cache(path, rows=rows, layers=LAYERS, width=WIDTH, classes=classes, shard_rows=4096)
 
 
 def without_norms(source: Path, target: Path) -> Path:
@@ -73,6 +73,11 @@ def _finish(cache: Cache, target: Path, shards: list[ShardEntry]) -> None:
     os.link(cache.path / cache.manifest.heads.file, target / cache.manifest.heads.file)
     manifest = cache.manifest.with_shards(tuple(shards), complete=True)
     write_whole(target / MANIFEST, [manifest.to_json().encode()])
+
+
+def cache_size(path: Path) -> int:
+    """The size of all files of a cache, links counted as files."""
+    return sum(file.stat().st_size for file in path.iterdir())
 
 
 def feature_bytes(path: Path) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.ctrl_c import stopping
+from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def command(
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
+    target: TargetOption = None,
     once: Annotated[bool, typer.Option("--once", help="Show the numbers once and end.")] = False,
 ) -> None:
     """Show a signal's row beside its rivals, what changed, and its checks, each time its file is saved.
@@ -71,7 +73,9 @@ def command(
     from exitbench.benchmarks.glance import glance
     from exitbench.benchmarks.scoring.trial import try_signals
 
-    beside = {name: glance(cache, rivals) for name, cache in opened.items()}
+    judged = target_name(target)
+    beside = {name: glance(cache, rivals, target=judged) for name, cache in opened.items()}
+    by_agreement = {name: (judged or cache.manifest.target) == "final" for name, cache in opened.items()}
     before: dict[Row, Glance] = {}
     seen = b""
     while True:
@@ -82,9 +86,9 @@ def command(
                 own = signals_of(file, registry)
                 for cache in opened.values():
                     try_signals(cache, own)  # a crash has its place there
-                now = {name: glance(cache, own) for name, cache in opened.items()}
+                now = {name: glance(cache, own, target=judged) for name, cache in opened.items()}
                 for name, row in now.items():
-                    echo(*glance_lines(name, row, beside[name], before))
+                    echo(*glance_lines(name, row, beside[name], before, agreement=by_agreement[name]))
                 before = {(name, row.signal): row for name, rows in now.items() for row in rows}
                 echo(*conformance_lines(own))
             except InputError as error:
@@ -117,14 +121,15 @@ def signals_of(file: Path, registry: Registry) -> list[ExitSignal]:
 
 
 def glance_lines(
-    cache: str, own: Sequence[Glance], rivals: Sequence[Glance], before: Mapping[Row, Glance]
+    cache: str, own: Sequence[Glance], rivals: Sequence[Glance], before: Mapping[Row, Glance], *, agreement: bool
 ) -> list[str]:
-    """The signal's row and its rivals', and what changed since the last save."""
+    """The signal's row and its rivals', and what changed since the last save; says where ``agreement`` judges."""
     from exitbench.cli.terminal import column_lines
 
     headings = list(own[0].numbers)
     rows = [[row.signal, *(two_digits(row.numbers[heading]) for heading in headings)] for row in (*own, *rivals)]
-    lines = [f"{time.strftime('%H:%M:%S')} {cache}"]
+    judged = ", judged by agreement with the last layer" if agreement else ""
+    lines = [f"{time.strftime('%H:%M:%S')} {cache}{judged}"]
     lines += column_lines(["signal", *headings], rows, numbers=range(1, len(headings) + 1))
     for row in own:
         earlier = before.get((cache, row.signal))
