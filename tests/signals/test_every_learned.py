@@ -16,8 +16,8 @@ from exitbench.head_algebra import head_algebra
 from exitbench.signals import ExitSignal, Layer, calibrated, load_registry, mahalanobis, meta, score_layers
 from exitbench.signals.contract import feature_statistics, hazard, taken_layers
 from exitbench.signals.contract.learned_signal import LearnedSignal
-from exitbench.signals.contract.taken_layers import ById, few_enough
 from exitbench.signals.contract.logit_quantities import Derived
+from exitbench.signals.contract.taken_layers import ById, few_enough
 from exitbench.signals.knn_agreement import KNNAgreement
 from exitbench.signals.meta import Meta
 from tests.support.planted_layers import auroc, layers_from

@@ -1,6 +1,6 @@
 """Six gigabytes of calibration rows are fitted in one and a half: a process for every signal that learns.
 
-With two classes nearly all of it is features; with 150 a quarter is logits, from which a fit derives more than it reads.
+With two classes nearly all of it is features; with 150 a quarter is logits, from which a fit derives more than it has.
 """
 
 import json
