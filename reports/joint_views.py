@@ -13,9 +13,11 @@ from exitbench.reports.page.page import Page
 from exitbench.reports.page.run_view import content_of
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_summary import WIDTH, mark_words, spoken, wrapped
-from exitbench.reports.tables.table_parts import BEST_NOTE
+from exitbench.reports.tables.table_parts import BEST_NOTE, MARK_NOTES
 
 PAGE, MAKER = "report.html", "page"
+SIGNS = {BEST_NOTE, *MARK_NOTES.values()}
+"""Notes that a terminal has shorter words for."""
 
 
 def write_joint_views(runs: Sequence[FinishedRun], folder: Path) -> list[str]:
@@ -47,7 +49,7 @@ def joint_lines(screens: Sequence[Screen], width: int = WIDTH) -> list[str]:
     lines: list[str] = []
     for view in screens:
         if isinstance(view, JointView):
-            notes = ["; ".join(mark_words(view.lead)), *(note for note in view.lead_notes if note != BEST_NOTE)]
+            notes = ["; ".join(mark_words(view.lead)), *(note for note in view.lead_notes if note not in SIGNS)]
             lines += [*table_lines(view.lead, width), *(line for note in notes for line in wrapped(note, width)), ""]
     for view in screens:
         title = f"Verdict, {view.name}: " if len(screens) > 1 else "Verdict: "

@@ -22,6 +22,7 @@ from exitbench.errors import InputError, one_line
 VERBS = {
     "run": "Run",
     "report": "Run",
+    "site": "Run",
     "table": "Run",
     "figure": "Run",
     "compare": "Run",
@@ -51,8 +52,8 @@ FILES = {"list": "list_", "import": "import_", "test-signal": "check_signal"}
 """Verbs whose file in ``verbs/`` has another name: Python has two of the words, and pytest collects ``test_*.py``."""
 
 WRITERS = {
-    *("run", "report", "table", "figure", "score", "new-signal", "import", "compact", "derive", "cascade", "train"),
-    "collect",
+    *("run", "report", "site", "table", "figure", "score", "new-signal"),
+    *("import", "compact", "derive", "cascade", "train", "collect"),
 }
 """Verbs whose result is in files: they have done their work even if nobody can read what they print."""
 

@@ -38,13 +38,16 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class Forest:
-    """A forest plot; ``around`` is the span within which a difference of one pair would not show."""
+    """A forest plot; ``around`` is the span within which a difference of one pair would not show.
+
+    Every tick has its place, its text, and whether a narrow screen can do without it.
+    """
 
     title: str
     caption: str
     rows: tuple[ForestRow, ...]
     zero: float
-    ticks: tuple[tuple[float, str], ...]
+    ticks: tuple[tuple[float, str, bool], ...]
     around: tuple[float, float] | None
 
 
@@ -90,7 +93,10 @@ def plotted(
         caption=f"{caption} {more}".strip(),
         rows=tuple(forest_row(label, colour, numbers, scale) for label, colour, numbers in rows),
         zero=scale.percent(0.0),
-        ticks=tuple((scale.percent(tick), fixed(tick, 1 if scale.step < 1 else 0)) for tick in scale.ticks),
+        ticks=tuple(
+            (scale.percent(tick), fixed(tick, 1 if scale.step < 1 else 0), round(tick / scale.step) % 2 == 1)
+            for tick in scale.ticks
+        ),
         around=None if smallest is None else (scale.percent(-smallest), scale.percent(smallest)),
     )
 

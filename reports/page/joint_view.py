@@ -14,6 +14,7 @@ from exitbench.reports.formats.all_formats import FormattedTable, formatted
 from exitbench.reports.page.forest import Forest, plotted
 from exitbench.reports.page.run_view import RunView
 from exitbench.reports.page.table_data import table_data
+from exitbench.reports.run_data.glossary import PROTOCOLS
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.sentences import NAMED, listed
 from exitbench.reports.several_runs.common_ground import CommonGround, common_ground, fields_of
@@ -21,9 +22,7 @@ from exitbench.reports.several_runs.joint_runs import JointRuns
 from exitbench.reports.several_runs.joint_table import JointContest, first_rows, joint_table
 from exitbench.reports.several_runs.joint_verdict import joint_sentences, subject_of
 from exitbench.reports.tables.table import Table
-from exitbench.reports.tables.table_parts import BEST_NOTE, MARK_NOTES
 from exitbench.reports.verdict.alert import Alert
-from exitbench.reports.verdict.setting import protocol_line
 from exitbench.reports.verdict.verdict import Sentence
 
 MOST_SIGNALS, FEW_CACHES = 16, 4
@@ -82,8 +81,7 @@ class JointView:
     def lead_notes(self) -> list[str]:
         """The notes of the table that the verdict does not say anyway."""
         said = {"".join(map(str, sentence)) for sentence in self.sentences if len(sentence) == 1}
-        marks = {*MARK_NOTES.values(), BEST_NOTE}
-        return [note for note in self.lead.notes if note not in said and (note not in marks or note == BEST_NOTE)]
+        return [note for note in self.lead.notes if note not in said]
 
     @cached_property
     def forest(self) -> Forest | None:
@@ -121,7 +119,9 @@ class JointView:
 
     @property
     def protocol_line(self) -> str:
-        return protocol_line(self.joint.runs[0], self.joint.ground.protocol)
+        protocol = self.joint.ground.protocol
+        how = PROTOCOLS.get(protocol, "")
+        return f"{protocol}: {how} Intervals of scores are each run's own, those of differences 95%."
 
     def data(self) -> dict[str, Any]:
         """What scripts build the whole table from, as if it were of one more run."""

@@ -7,7 +7,7 @@ them from data that lies in the page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,17 @@ def run_names(run_dirs: Sequence[Path]) -> list[str]:
     return [f"{name} ({number + 1})" if names.count(name) > 1 else name for number, name in enumerate(names)]
 
 
+def origins(views: Sequence[RunView]) -> Callable[[int, Number], str]:
+    """What says where a number was read, with the number of its run, which is on the number where it is of another."""
+
+    def origin(run: int, number: Number) -> str:
+        own = int(number.run) if number.run else run
+        where = views[own].source.origin(number)
+        return f"{own}/{where}" if where else ""
+
+    return origin
+
+
 class Page:
     """The page of one run, or of several side by side."""
 
@@ -72,14 +83,8 @@ class Page:
         }
         return {name: packed(part) for name, part in parts.items()}
 
-    def text(self) -> str:
-        """The page as text; equal results give equal text."""
-
-        def origin(run: int, number: Number) -> str:
-            own = int(number.run) if number.run else run
-            where = self.views[own].source.origin(number)
-            return f"{own}/{where}" if where else ""
-
+    def text(self, home: str = "") -> str:
+        """The page as text, with a link to ``home`` where it is one of several; equal results give equal text."""
         context: Mapping[str, Any] = {
             "views": self.views,
             "screens": self.screens,
@@ -90,7 +95,8 @@ class Page:
             "decisions": DECISIONS,
             "protocols": PROTOCOLS,
             "data": self.data,
-            "origin": origin,
+            "origin": origins(self.views),
+            "home": home,
         }
         return rendered("page.html.j2", context)
 

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from exitbench.benchmarks.results.operating_point import FINAL
+from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import NORMAL_QUANTILE, is_claimed
 from exitbench.benchmarks.statistics.power import claimable
 from exitbench.reports.run_data.numbers import Number, number, p_text
@@ -172,11 +173,17 @@ def why_apart(contest: JointContest, contender: Contender) -> str:
         if row is None:
             return f"no score on {joint.titles[content]}"
         if row.status != "ok":
-            speed = joint.row(contender, content, "speed_up")
-            at = "" if speed is None or math.isnan(speed.value) else f" ({speed.value:.2f}×)"
-            return f"{row.status}{at} on {joint.titles[content]}"
+            return f"{apart_by(row, joint.row(contender, content, 'speed_up'))} on {joint.titles[content]}"
     flattered = joint.ground.protocol == "in-sample" and contender.entry.is_grid
     return "parameters chosen on the scored rows" if flattered else "its answers are not stored"
+
+
+def apart_by(score: Row, speed: Row | None) -> str:
+    """Why a score does not count, in a word: the speed-up where that is off, else its status."""
+    if score.status == "degenerate":
+        return "one exit layer for all"
+    known = speed is not None and not math.isnan(speed.value)
+    return f"{speed.value:.2f}×" if score.status == "unmatched" and speed is not None and known else score.status
 
 
 def difference_heading(contest: JointContest) -> str:

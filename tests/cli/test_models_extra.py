@@ -47,6 +47,7 @@ watch-drift policy.json answers.csv
 run little {QUICK} --jobs 1 --out a
 run little {QUICK} --jobs 2 --out b
 report a
+site a b --out pages
 table a
 figure a
 power a

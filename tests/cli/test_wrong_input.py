@@ -198,7 +198,11 @@ SHARDS: dict[str, Damage] = {
     "cut": cut(SHARD),
     "nested": content(SHARD, (2 * DEEP).to_bytes(8, "little") + NESTED.encode()),
 }
-RUN_VERBS = {"report": ["report", "run"], "compare": ["compare", "run", "run-b"]}
+RUN_VERBS = {
+    "report": ["report", "run"],
+    "compare": ["compare", "run", "run-b"],
+    "site": ["site", "run", "run-b", "--out", "pages"],
+}
 RUNS: dict[str, Damage] = {
     **{name: content(RECORD, text) for name, text in JSON_TEXTS.items()},
     "object": content(RECORD, "{}"),

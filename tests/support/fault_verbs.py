@@ -99,6 +99,13 @@ VERBS = (
         "run --force", (*RUN, "--jobs", "1", "--force"), "made", ("cache", "made"), is_run, ("made/.units",), share=0.4
     ),
     Verb("report", ("report", "made"), "made", ("cache", "made"), is_run),
+    Verb(
+        "site",
+        ("site", "made", "--out", "pages"),
+        "pages",
+        ("cache", "made"),
+        lambda folder: (folder / "index.html").exists(),
+    ),
     Verb("check --update", ("check", "small.toml", "--update", "--jobs", "1"), "small.csv", ("cache", "small.toml")),
     Verb(
         "import",
