@@ -15,13 +15,13 @@ from typing import Protocol, TypeVar
 
 from exitbench.atomic_files import make_directory, move_files, write_whole
 from exitbench.errors import InputError, did_you_mean
+from exitbench.executors.executor import Executor, perform_all
 from exitbench.output_folder import ASKED, claimed
 from exitbench.progress import ProgressBar
 from exitbench.reports.figures.catalogue import ReportFigure
 from exitbench.reports.formats.all_formats import FORMATS
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.table import Table
-from exitbench.workers import Workers
 
 TABLES, FIGURES, UNFINISHED = "tables", "figures", ".views"
 TABLE_ENDINGS = {"latex": "tex", "csv": "csv", "md": "md", "parquet": "parquet"}
@@ -109,7 +109,7 @@ def figure_files(run: FinishedRun, figure: ReportFigure, kinds: Sequence[str], w
 
 
 def write_figures(
-    run: FinishedRun, figures: Sequence[ReportFigure], kinds: Sequence[str], width: str, workers: Workers
+    run: FinishedRun, figures: Sequence[ReportFigure], kinds: Sequence[str], width: str, executor: Executor
 ) -> list[Path]:
     """Draw figures into the run's folder in each of ``kinds``; their paths.
 
@@ -122,8 +122,8 @@ def write_figures(
             FigureUnit(run.path / UNFINISHED / f"of {figure.name}", run.path, figure, tuple(kinds), width)
             for figure in figures
         ]
-        with ProgressBar("figures", len(units), transient=True) as bar, stopped_on_error(workers):
-            failures = workers.run(units, lambda unit: bar.advance(note=unit.label))
+        with ProgressBar("figures", len(units), transient=True) as bar, stopped_on_error(executor):
+            failures = perform_all(executor, units, lambda unit: bar.advance(note=unit.label))
         if failures:
             raise InputError("; ".join(f"{failure.label}: {failure.reason}" for failure in failures))
         for unit in units:
@@ -134,12 +134,12 @@ def write_figures(
 
 
 @contextmanager
-def stopped_on_error(workers: Workers) -> Iterator[None]:
-    """End the workers when the block fails, or they go on drawing into a folder that is gone."""
+def stopped_on_error(executor: Executor) -> Iterator[None]:
+    """End the work when the block fails, or it goes on drawing into a folder that is gone."""
     try:
         yield
     except BaseException:
-        workers.stop()
+        executor.stop()
         raise
 
 

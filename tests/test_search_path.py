@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exitbench.cache import synthetic_cache
-from exitbench.worker_processes import SAFE_PATH, safe_path
+from exitbench.executors.worker_processes import SAFE_PATH, safe_path
 
 CLONE = Path(__file__).parents[1]
 

@@ -28,8 +28,8 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.errors import InputError
+from exitbench.executors.executor import Executor
 from exitbench.stop_signals import deferred_stops
-from exitbench.workers import Workers
 
 FEWEST_RESAMPLES = 2
 SCRATCH = "exitbench-check-"
@@ -71,7 +71,7 @@ def check_suite(
     file: Path,
     *,
     directories: Sequence[Path | str] = (),
-    workers: Workers | None = None,
+    executor: Executor | None = None,
     must_exist: bool = True,
 ) -> Checked:
     """Compute the suite in a temporary folder and compare it with the baseline in ``file``.
@@ -80,26 +80,26 @@ def check_suite(
     that is missing, or that fails, is a problem of the outcome; then nothing is compared.
     """
     baseline = read_baseline(file) if must_exist or file.exists() else None
-    rows, problems = recompute(suite, directories, workers, FEWEST_RESAMPLES)
+    rows, problems = recompute(suite, directories, executor, FEWEST_RESAMPLES)
     if problems:
         return Checked(suite.name, file, baseline, {}, (), tuple(problems))
     changes = moves(baseline or {}, rows)
     if any(move.kind == "moved" for move in changes):
         again = errors_suite(suite, changes)
-        measured, _ = recompute(again, directories, workers, min(suite.questions.resamples, ERROR_RESAMPLES))
+        measured, _ = recompute(again, directories, executor, min(suite.questions.resamples, ERROR_RESAMPLES))
         changes = with_errors(changes, measured)
     return Checked(suite.name, file, baseline, baseline_of(rows, baseline), tuple(changes))
 
 
 def recompute(
-    suite: Suite, directories: Sequence[Path | str], workers: Workers | None, resamples: int
+    suite: Suite, directories: Sequence[Path | str], executor: Executor | None, resamples: int
 ) -> tuple[list[Row], list[str]]:
     """The results of a suite with few resamples, and one line for everything that could not be computed."""
     remove_abandoned()
     with scratch_folder() as folder:
         try:
             few = suite.asking(resamples=resamples)
-            outcome = run_suite(few, folder, workers=workers, directories=directories, tables=("results",))
+            outcome = run_suite(few, folder, executor=executor, directories=directories, tables=("results",))
         except InputError as error:
             return [], [str(error)]
         return outcome.files.rows(), [f"failed: {failure.label}: {failure.reason}" for failure in outcome.failures]

@@ -15,9 +15,9 @@ from exitbench.benchmarks.suites.questions import check_thresholds_exist
 from exitbench.benchmarks.suites.suite import Suite, entries_named
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError, did_you_mean
+from exitbench.executors.unit import digest
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.registry.registry import Registry
-from exitbench.workers import digest
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def cache_units(
             folder=folder / f"score-{digest(inputs | {'signals': texts})}",
             label=f"{path.name}: scores",
             cache=path.absolute(),
-            calibration=calibration,
+            calibration=None if calibration is None else calibration.absolute(),
             signals=texts,
             directories=tuple(directories),
             questions=questions,

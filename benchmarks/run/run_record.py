@@ -17,8 +17,8 @@ from exitbench.benchmarks.scoring.configuration import configuration_of
 from exitbench.benchmarks.suites.questions import NO_PER_LAYER
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import Manifest
+from exitbench.executors.unit import Failure
 from exitbench.signals.contract.signal import ExitSignal
-from exitbench.workers import Failure
 
 PACKAGES = ("exitbench", "numpy", "scipy", "torch", "pandas", "pyarrow", "safetensors")
 

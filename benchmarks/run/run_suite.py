@@ -1,4 +1,4 @@
-"""Run a suite: three stages of units over any number of processes, then the result files.
+"""Run a suite: its units over any executor, then the result files.
 
 Everything unfinished lies in ``<out>/.units``; ``run.json`` is written after all results, and only then is ``.units``
 removed. A folder with a ``run.json`` that says ``complete`` is finished; anything else is taken up where it was left.
@@ -29,20 +29,20 @@ from exitbench.benchmarks.run.across_caches.shared_rows import network_of, rows_
 from exitbench.benchmarks.run.conformance_record import conformance_record, failed_checks
 from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, check_rows, plan_run
 from exitbench.benchmarks.run.run_record import run_record
-from exitbench.benchmarks.run.units import JoinUnit, ScoreUnit
-from exitbench.benchmarks.scoring.score_store import has_failed_signals, head_remarks, lacking_signals, left_out_signals
+from exitbench.benchmarks.run.stages import perform_stages, require_same_world
+from exitbench.benchmarks.run.units import JoinUnit
+from exitbench.benchmarks.scoring.score_store import head_remarks, lacking_signals, left_out_signals
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.cache import read_manifest
 from exitbench.errors import InputError
+from exitbench.executors.executor import Executor, Performance, Step
+from exitbench.executors.local_pool import Workers
+from exitbench.executors.unit import Failure, is_done
 from exitbench.output_folder import ASKED, VIEWS, claimed
-from exitbench.progress import ProgressBar
 from exitbench.signals.registry.discovery import load_registry
-from exitbench.workers import Failure, Unit, Workers, is_done
 
 RECORD, JOINS, JOINED, ACROSS_FILE = "run.json", "joins", "joined", "across"
-LITTLE = 64 * 2**20
-"""Bytes of tensors that one process scores in less time than the others need to import torch."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ def run_suite(
     suite: Suite,
     out: Path,
     *,
-    workers: Workers | None = None,
+    executor: Executor | None = None,
     directories: Sequence[Path | str] = (),
     force: bool = False,
     arguments: Sequence[str] = (),
     tables: Sequence[str] = tuple(SCHEMAS),
 ) -> RunOutcome:
-    """Run a suite into ``out``; the result files are the same for any ``workers``, by default this process alone.
+    """Run a suite into ``out``; the result files are the same for any ``executor``, by default this process alone.
 
     ``tables`` names the result files to make, by default all; what only the others need is not computed.
     Raises InputError for a folder that holds a finished run (unless ``force``), other files than exitbench's, or a run
@@ -100,10 +100,11 @@ def run_suite(
         across = [f"{ACROSS_FILE}.parquet"] if "pairs" in tables else []
         folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables), *across], outdated=[VIEWS, ASKED])
         rows = rows_of_caches(suite.caches, manifests)
-        units = cache_units(suite, plan, resolved, out / UNITS, tables, sharing_caches(rows))
-        workers = workers or Workers()
+        units = cache_units(suite, plan, resolved, out.absolute() / UNITS, tables, sharing_caches(rows))
+        executor = executor or Workers()
+        require_same_world(executor, out.absolute() / UNITS, resolved)
         learns = any(signal.needs_fit for signal in plan.configurations)
-        failures = perform_stages(units, workers, learns=learns)
+        failures = perform_stages(units, executor, learns=learns)
         averaged = [
             AveragedCache(
                 name,
@@ -120,7 +121,7 @@ def run_suite(
             for cache, (name, manifest) in zip(units, manifests.items(), strict=True)
         ]
         layers = {name: suite.layers_of(manifest.model.layers) for name, manifest in manifests.items()}
-        failures += write_results(out, units, averaged, plan.names, workers, tables, layers, suite.questions)
+        failures += write_results(out, units, averaged, plan.names, executor, tables, layers, suite.questions)
         hashes = [cache.manifest_sha256 for cache in units]
         unscored = [cache.score.cache.name for cache in units if not is_done(cache.score)]
         left_out = signals_left_out(units)
@@ -137,7 +138,7 @@ def run_suite(
             "arguments": list(arguments),
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - clock, 3),
-            "jobs": workers.jobs,
+            "jobs": executor.jobs,
         }
         write_json(out / RECORD, record)
         if not failures:
@@ -158,63 +159,24 @@ def signals_left_out(units: Sequence[CacheUnits]) -> list[str]:
     return list(dict.fromkeys(line for folder in scored for line in (*lacking_signals(folder), *head_remarks(folder))))
 
 
-def perform_stages(units: Sequence[CacheUnits], workers: Workers, *, learns: bool) -> list[Failure]:
-    """Do all units, stage by stage; what rests on a failed unit is left out and not reported again.
-
-    ``learns`` says that scoring begins with fits.
-    """
-    # The largest cache first: begun last, it would keep one process busy while the others wait.
-    scores = sorted((cache.score for cache in units), key=bytes_to_read, reverse=True)
-    failures: list[Failure] = []
-    for cache in units:
-        if has_failed_signals(cache.score.folder):  # at an earlier start: they get another chance
-            shutil.rmtree(cache.score.folder)
-        if not all(map(is_done, cache.measures)):  # what was compared are fewer signals than there may be now
-            shutil.rmtree(cache.compare.folder, ignore_errors=True)
-    with ProgressBar("run", sum(2 + len(cache.measures) for cache in units), transient=True) as bar:
-
-        def finished(unit: Unit) -> None:
-            bar.advance(note=unit.label)
-
-        failures += scorers(scores, workers, learns=learns).run(scores, finished)
-        scored = [cache for cache in units if is_done(cache.score)]
-        failures += workers.run([unit for cache in scored for unit in cache.measures], finished)
-        ready = [cache.compare for cache in scored if any(map(is_done, cache.measures))]
-        failures += workers.run(ready, finished)
-    return failures
-
-
-def scorers(units: Sequence[ScoreUnit], workers: Workers, *, learns: bool) -> Workers:
-    """Who scores: this process, which knows the signals already, or for fits and for much to read all ``workers``.
-
-    Nothing but scoring needs torch, so a process that never scores starts two seconds earlier. Fits take minutes.
-    """
-    return workers if learns or sum(map(bytes_to_read, units)) >= LITTLE else Workers()
-
-
-def bytes_to_read(unit: ScoreUnit) -> int:
-    """The bytes of tensors in a unit's cache."""
-    return sum(file.stat().st_size for file in unit.cache.glob("**/*.safetensors"))
-
-
 def write_results(
     out: Path,
     units: Sequence[CacheUnits],
     caches: Sequence[AveragedCache],
     entries: Sequence[tuple[str, str]],
-    workers: Workers,
+    executor: Executor,
     tables: Sequence[str],
     layers: Mapping[str, Sequence[int]],
     questions: Questions,
 ) -> list[Failure]:
     """Put the units' tables together in the order of the suite, add averages, and write the parquet files.
 
-    The large tables are joined by ``workers`` while this process averages; the result is what could not be joined.
+    The large tables are joined by the ``executor`` while this process averages; the result is what could not be joined.
     ``layers`` are those of each cache's tables, at which DIS is averaged.
     """
     parts = table_parts(units, tables)
     averaged = {name: parts.pop(name, []) for name in ("results", "pairs")}
-    joined = workers.begin(joins(out, parts), lambda _unit: None)
+    joined = Performance(executor, [Step(unit) for unit in joins(out.absolute(), parts)], lambda _unit: None)
     results, pairs = (
         pa.concat_tables([table_of(name, []), *map(read_parquet, files)]) for name, files in averaged.items()
     )
@@ -236,7 +198,7 @@ def write_results(
             seed=questions.seed,
         )
         write_table(out / f"{ACROSS_FILE}.parquet", pa.Table.from_pylist(across, schema=ACROSS))
-    failures = joined()
+    failures = joined.wait()
     move_files(out / UNITS / JOINED, out)
     return failures
 

@@ -102,7 +102,7 @@ class CompareUnit:
         from exitbench.benchmarks.run.compare_stage import compare_signals
         from exitbench.benchmarks.run.measurements import SavedMeasurements
         from exitbench.benchmarks.scoring.score_store import load_scored_cache
-        from exitbench.workers import DONE
+        from exitbench.executors.unit import DONE
 
         finished = [SavedMeasurements(folder) for folder in self.measured if (folder / DONE).is_file()]
         if not finished:

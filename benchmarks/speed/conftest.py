@@ -26,7 +26,7 @@ from exitbench.benchmarks.speed.harness.committed import (
 from exitbench.benchmarks.speed.harness.page import terminal_table, write_page
 from exitbench.benchmarks.speed.harness.ratios import Measured
 from exitbench.benchmarks.speed.harness.rows import Record, RecordOne, SpeedRow, Topic, all_rows, topics
-from exitbench.worker_processes import LIBRARIES
+from exitbench.executors.worker_processes import LIBRARIES
 
 if TYPE_CHECKING:
     from exitbench.models import MultiExitModel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 from exitbench.cache import Cache, CacheWriter
 from exitbench.cache.format.manifest import SplitRole
 from exitbench.derive.contract import AnswerMethod, DerivedAnswers, WeightBias
+from exitbench.derive.registry import load_methods
 from exitbench.errors import InputError
 from exitbench.head_algebra import head_algebra
 from exitbench.progress import ProgressBar
@@ -65,6 +67,14 @@ def derive(method: AnswerMethod, train: Cache, source: Cache, out: Path, *, comp
                 rows = slice(start, min(start + BLOCK, shard.stop))
                 writer.add(**answered_rows(answers, source, rows, heads=heads is not None, norms=norms))
                 bar.advance(rows.stop - rows.start)
+
+
+def derive_folders(
+    method: str, directories: Sequence[Path], train: Path, source: Path, out: Path, compact: bool
+) -> None:
+    """:func:`derive` with nothing but paths and a method's text, so that any process can be asked to."""
+    made = load_methods(directories).make(method)
+    derive(made, Cache(train), Cache(source), out, compact=compact)
 
 
 def refuse_unfit(method: AnswerMethod, train: Cache, source: Cache) -> None:

@@ -13,13 +13,13 @@ from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.errors import InputError
+from exitbench.executors.local_pool import Workers
 from exitbench.output_folder import INVENTORY
 from exitbench.reports.asked_views import table_file, view_named, write_figures
 from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.write_views import write_views
-from exitbench.workers import Workers
 from tests.support.command_line import exit_code
 from tests.support.page_runs import main_run
 from tests.support.table_runs import small_run

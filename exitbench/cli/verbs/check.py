@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
+from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
 
@@ -50,6 +51,7 @@ def command(
     update: Annotated[bool, typer.Option("--update", help="Show what moved, then rewrite the baseline.")] = False,
     format_: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.terminal,
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.", show_default=False)] = None,
+    executor: ExecutorOption = "local",
 ) -> None:
     """Compute a suite again and print only what is not as in its baseline; exit code 1 if anything moved.
 
@@ -66,8 +68,7 @@ def command(
     """
     fit_cache(off=no_fit_cache)
     from exitbench.errors import InputError
-    from exitbench.worker_processes import one_thread_per_process
-    from exitbench.workers import Workers
+    from exitbench.executors.worker_processes import one_thread_per_process
 
     one_thread_per_process()
     suites = suites_with_baselines(suite, baseline)
@@ -81,9 +82,9 @@ def command(
     from exitbench.cli.signals_option import load
 
     load(signals_dir)  # a folder that is not there is the caller's mistake, not a number that moved
-    with Workers((os.cpu_count() or 1) if jobs is None else jobs) as workers:
+    with chosen_executor(executor, jobs, os.cpu_count() or 1) as workers:
         outcomes = [
-            check_suite(checked, file, directories=signals_dir or (), workers=workers, must_exist=not update)
+            check_suite(checked, file, directories=signals_dir or (), executor=workers, must_exist=not update)
             for checked, file in suites
         ]
     echo(*FORMATS[format_](outcomes).split("\n"))

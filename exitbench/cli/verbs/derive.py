@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from exitbench.cli.cache_argument import named_cache
+from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
 from exitbench.cli.terminal import echo
 
 
@@ -20,6 +21,7 @@ def command(
     methods_dir: Annotated[
         list[Path] | None, typer.Option("--methods-dir", help="A folder with more methods.", show_default=False)
     ] = None,
+    executor: ExecutorOption = "local",
 ) -> None:
     """Fit new answers for every exit on one cache and give them to the rows of another of the same network.
 
@@ -33,11 +35,16 @@ def command(
     `exitbench derive 'ensemble[weights=equal]' --train my-calibration --on my-dev --out my-ensemble-dev`
     """
     from exitbench.cache import Cache
-    from exitbench.derive.derive_cache import derive
+    from exitbench.derive.derive_cache import derive_folders
     from exitbench.derive.registry import load_methods
 
-    made = load_methods(methods_dir or []).make(method)
-    derive(made, Cache(named_cache(train)), Cache(named_cache(on)), out, compact=compact)
+    made = load_methods(methods_dir or []).make(method)  # a mistyped one is refused before anything starts
+    paths = [named_cache(train), named_cache(on), out]
+    with chosen_executor(executor, None, 1) as workers:
+        if workers.is_remote:  # where the current folder is another one
+            paths = [path.absolute() for path in paths]
+        directories = [directory.absolute() for directory in methods_dir or []]
+        workers.call_each(derive_folders, [(method, directories, *paths, compact)])
     derived = Cache(out)
     seen = " (the method was fitted on rows of it)" if derived.manifest.split_role == "train" else ""
     echo(f"{out}: {made.text}, {derived.layers} layers, {derived.rows} samples{seen}")

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from exitbench.cli.ctrl_c import stopping
+from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
 from exitbench.cli.terminal import column_lines, echo
 
 
@@ -42,6 +43,7 @@ def command(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes for --all; default: one per core.", show_default=False)
     ] = None,
+    executor: ExecutorOption = "local",
 ) -> None:
     """Draw a figure of a run in the size it is printed in; without a name, list all there are.
 
@@ -63,15 +65,15 @@ def command(
     if out is not None and (name is None or len(formats or [FigureFormat.PDF]) != 1):
         raise InputError("--out is one file: expected a name and at most one --format beside it")
 
+    from exitbench.executors.local_pool import Workers
     from exitbench.reports.asked_views import FIGURE_FORMATS, figure_files, view_named, write_figures, write_one
     from exitbench.reports.figures.catalogue import figures_of
     from exitbench.reports.run_data.finished_run import FinishedRun
-    from exitbench.workers import Workers
 
     finished = FinishedRun(run)
     figures = figures_of(finished)
     if every:
-        with Workers(jobs or os.cpu_count() or 1) as workers:
+        with chosen_executor(executor, jobs, os.cpu_count() or 1) as workers:
             paths = write_figures(finished, figures, formats or list(FIGURE_FORMATS), width, workers)
         echo(f"{len(paths)} files in {paths[0].parent}" if paths else f"{run} has no figures")
     elif name is None:

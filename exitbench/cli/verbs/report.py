@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
 from exitbench.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def command(
         str | None,
         typer.Option(help="The signal that verdict, picture and findings are about.", show_default=False),
     ] = None,
+    executor: ExecutorOption = "local",
 ) -> None:
     """Render the main tables and the page of a run again, or compare all signals of several runs on one page.
 
@@ -56,8 +58,10 @@ def command(
         if not RunFiles(run).record.get("complete"):
             echo(f"{run} is incomplete: its views show what is there", err=True)
     finished = runs_about(runs, subject)
-    for run_views in finished:
-        write_views(run_views)
+    with chosen_executor(executor, None, 1) as workers:
+        # Elsewhere the current folder is another one.
+        views = runs_about([run.absolute() for run in runs], subject) if workers.is_remote else finished
+        workers.call_each(write_views, [(run,) for run in views])
     lines, page = verdict_lines(finished[0]), runs[0] / PAGE
     if out is not None or len(runs) > 1:
         folder = out or Path("out") / "report"

@@ -12,6 +12,7 @@ import typer
 
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
+from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo, terminal_console
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from exitbench.benchmarks.suites.suite import Suite
+    from exitbench.executors.executor import Executor
     from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.signals.registry.registry import Registry
-    from exitbench.workers import Workers
 
 MODULES = (
     "exitbench.benchmarks.run.measure_stage",
@@ -64,6 +65,7 @@ def command(
         int | None,
         typer.Option(min=1, help="Processes; default: one per core, just one for little work.", show_default=False),
     ] = None,
+    executor: ExecutorOption = "local",
     out: Annotated[Path | None, typer.Option(help="Where to; default: out/SUITE.", show_default=False)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a finished run.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only the result files: no page, no tables.")] = False,
@@ -87,13 +89,15 @@ def command(
     `exitbench run my-suite.toml --jobs 4`
 
     `exitbench run my-cache --signals-dir my-signals --signals margin,cap --subject margin`
+
+    `exitbench run my-suite.toml --executor tcp://10.0.0.1:8786 --out /shared/out`
     """
     fit_cache(off=no_fit_cache)
     from exitbench.cli.loading.declared_names import refuse_unknown_names
     from exitbench.cli.loading.pandas_later import load_pandas_later
     from exitbench.cli.signals_option import load, separate_signals
     from exitbench.errors import InputError
-    from exitbench.worker_processes import one_thread_per_process
+    from exitbench.executors.worker_processes import one_thread_per_process
 
     named = separate_signals(signals)
     refuse_unknown_names(named, signals_dir or [])
@@ -116,10 +120,9 @@ def command(
     refuse_unknown_subject(subject, suites)
     for suite in suites:
         suite.require_caches()
-    from exitbench.workers import Workers
-
     complete = True
-    with Workers(jobs or processes_for(suites), modules=MODULES) as workers:
+    default_jobs = processes_for(suites) if executor == "local" else os.cpu_count() or 1
+    with chosen_executor(executor, jobs, default_jobs, MODULES) as workers:
         workers.start()
         from exitbench.benchmarks.run.plan import refuse_signals_that_run_nowhere
 
@@ -189,7 +192,7 @@ def try_own_signals(suites: Sequence[Suite], registry: Registry) -> None:
 def run_and_report(
     suite: Suite,
     folder: Path,
-    workers: Workers,
+    executor: Executor,
     signals_dirs: list[Path],
     *,
     force: bool,
@@ -204,7 +207,9 @@ def run_and_report(
 
     with claimed(folder):  # until its report is written
         arguments = ["exitbench", *sys.argv[1:]]
-        outcome = run_suite(suite, folder, workers=workers, directories=signals_dirs, force=force, arguments=arguments)
+        outcome = run_suite(
+            suite, folder, executor=executor, directories=signals_dirs, force=force, arguments=arguments
+        )
         run = FinishedRun(outcome.path, subject)
         if verbose:
             print_tasks(run)

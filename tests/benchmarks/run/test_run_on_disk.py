@@ -12,7 +12,7 @@ from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
-from exitbench.workers import perform
+from exitbench.executors.unit import work_and_sign
 
 torch.set_num_threads(1)
 
@@ -62,9 +62,9 @@ def test_while_a_finished_run_is_made_again_nothing_says_complete(
     def watched(unit):  # type: ignore[no-untyped-def]
         record = out / "run.json"
         seen.append(record.exists() and json.loads(record.read_text())["complete"])
-        return perform(unit)
+        return work_and_sign(unit)
 
-    monkeypatch.setattr("exitbench.workers.perform", watched)
+    monkeypatch.setattr("exitbench.executors.unit.work_and_sign", watched)
     assert run_suite(suite, out, force=True).complete
     assert len(seen) > 2
     assert not any(seen)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.schema import SCHEMAS
-from exitbench.benchmarks.run import run_suite as runner
+from exitbench.benchmarks.run import stages
 from exitbench.benchmarks.run.plan import cache_units, plan_run
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.run.units import JoinUnit
@@ -21,9 +21,10 @@ from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.cli.app import build
 from exitbench.errors import InputError
+from exitbench.executors.local_pool import Workers
+from exitbench.executors.unit import Failure, work_and_sign
 from exitbench.output_folder import INVENTORY, read_inventory
 from exitbench.signals.registry.discovery import load_registry
-from exitbench.workers import Failure, Workers, perform
 
 torch.set_num_threads(1)
 
@@ -102,11 +103,11 @@ def test_every_cache_protocol_and_entry_has_its_numbers(finished):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("little", [0, runner.LITTLE], ids=["all processes score", "the first process scores"])
+@pytest.mark.parametrize("little", [0, stages.LITTLE], ids=["all processes score", "the first process scores"])
 def test_two_jobs_write_the_same_bytes_as_one(finished, suite, tmp_path, monkeypatch, little):
-    monkeypatch.setattr(runner, "LITTLE", little)
+    monkeypatch.setattr(stages, "LITTLE", little)
     with Workers(2) as workers:
-        assert run_suite(suite, tmp_path / "out", workers=workers).complete
+        assert run_suite(suite, tmp_path / "out", executor=workers).complete
     assert digests(tmp_path / "out") == digests(finished)
 
 
@@ -115,10 +116,10 @@ def test_fits_and_much_to_read_go_to_the_workers(suite, tmp_path):
         cache.score for cache in cache_units(suite, plan_run(suite, load_registry()), [], tmp_path, tuple(SCHEMAS))
     ]
     workers = Workers(2)
-    assert runner.scorers(units, workers, learns=True) is workers
-    assert runner.scorers(units, workers, learns=False).jobs == 1
+    assert not stages.scores_here(units, workers, learns=True)
+    assert stages.scores_here(units, workers, learns=False)
     sizes = [sum(file.stat().st_size for file in path.rglob("*.safetensors")) for path in suite.caches]
-    assert [runner.bytes_to_read(unit) for unit in units] == sizes
+    assert [stages.bytes_to_read(unit) for unit in units] == sizes
 
 
 @pytest.mark.long
@@ -138,9 +139,9 @@ def test_a_killed_run_resumes_from_what_is_finished(finished, suite, tmp_path, m
         if len(done) == 5:
             raise KeyboardInterrupt
         done.append(unit.label)
-        return perform(unit)
+        return work_and_sign(unit)
 
-    monkeypatch.setattr("exitbench.workers.perform", killed_after_five)
+    monkeypatch.setattr("exitbench.executors.unit.work_and_sign", killed_after_five)
     with pytest.raises(KeyboardInterrupt):
         run_suite(suite, tmp_path / "out")
     assert not (tmp_path / "out" / "run.json").exists()
@@ -150,9 +151,9 @@ def test_a_killed_run_resumes_from_what_is_finished(finished, suite, tmp_path, m
 
     def counted(unit):
         again.append(unit.label)
-        return perform(unit)
+        return work_and_sign(unit)
 
-    monkeypatch.setattr("exitbench.workers.perform", counted)
+    monkeypatch.setattr("exitbench.executors.unit.work_and_sign", counted)
     assert run_suite(suite, tmp_path / "out").complete
     assert not set(done) & set(again)
     joined = len(SCHEMAS) - 2

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from exitbench.errors import InputError
-from exitbench.workers import LOST, Failure, Workers, is_done
+from exitbench.executors.executor import Performance, Step, perform_all
+from exitbench.executors.local_pool import LOST, Workers
+from exitbench.executors.unit import Failure, is_done
 from tests.support.interrupts import gone
 
 pytestmark = pytest.mark.process
@@ -121,17 +123,17 @@ def notes(units: list[Note]) -> list[list[str]]:
 def test_units_are_handed_out_without_waiting_for_them(tmp_path):
     units = [Patient(tmp_path / name, tmp_path / "signal") for name in "ab"]
     with Workers(2) as workers:
-        wait = workers.begin(units, ignore)
+        performance = Performance(workers, [Step(unit) for unit in units], ignore)
         assert not any(map(is_done, units))
         (tmp_path / "signal").touch()
-        assert wait() == []
+        assert performance.wait() == []
     assert all(map(is_done, units))
 
 
 def test_an_error_ends_the_processes_instead_of_waiting_for_their_work(tmp_path):
     units = [Patient(tmp_path / name, tmp_path / "signal") for name in "ab"]
     with pytest.raises(InputError, match="mistyped"), Workers(2) as workers:
-        workers.begin(units, ignore)
+        Performance(workers, [Step(unit) for unit in units], ignore)
         while not all(unit.folder.exists() for unit in units):
             time.sleep(0.01)
         raise InputError("mistyped")
@@ -145,7 +147,7 @@ def test_an_error_leaves_other_children_of_the_program_alone(tmp_path):
     try:
         units = [Patient(tmp_path / name, tmp_path / "signal") for name in "ab"]
         with pytest.raises(InputError), Workers(2) as workers:
-            workers.begin(units, ignore)
+            Performance(workers, [Step(unit) for unit in units], ignore)
             raise InputError("mistyped")
         other.join(0.5)
         assert other.is_alive()
@@ -160,8 +162,8 @@ def test_started_processes_have_imported_what_they_were_told_and_are_kept(tmp_pa
     first, second = ([Note(tmp_path / f"{stage}{number}") for number in range(4)] for stage in "ab")
     with Workers(2, modules=[RARE]) as workers:
         workers.start()
-        assert workers.run(first, ignore) == []
-        assert workers.run(second, ignore) == []
+        assert perform_all(workers, first, ignore) == []
+        assert perform_all(workers, second, ignore) == []
     assert {knows for _, knows in notes(first) + notes(second)} == {"True"}
     processes = {int(process) for process, _ in notes(first) + notes(second)}
     assert len(processes) <= 2
@@ -172,7 +174,7 @@ def test_one_job_is_this_process(tmp_path):
     units = [Note(tmp_path / name) for name in "ab"]
     with Workers() as workers:
         workers.start()
-        assert workers.run(units, ignore) == []
+        assert perform_all(workers, units, ignore) == []
     assert [int(process) for process, _ in notes(units)] == [os.getpid()] * 2
 
 
@@ -180,17 +182,17 @@ def test_a_unit_that_ends_its_process_twice_fails_alone_and_the_next_stage_gets_
     units = [Lost(tmp_path / "lost"), *(Note(tmp_path / str(number)) for number in range(6)), Lost(tmp_path / "other")]
     counted = []
     with Workers(2) as workers:
-        failures = workers.run(units, counted.append)
+        failures = perform_all(workers, units, counted.append)
         assert failures == [Failure("lost", LOST)] * 2
         assert [unit for unit in units if not is_done(unit)] == [units[0], units[-1]]
         assert sorted(unit.folder for unit in counted) == sorted(unit.folder for unit in units)
-        assert workers.run([Note(tmp_path / name) for name in "ab"], ignore) == []
+        assert perform_all(workers, [Note(tmp_path / name) for name in "ab"], ignore) == []
 
 
 def test_a_unit_whose_process_was_killed_from_outside_is_done_the_second_time(tmp_path):
     units = [Unlucky(tmp_path / name, tmp_path / f"{name}.met") for name in "abc"]
     with Workers(2) as workers:
-        assert workers.run(units, ignore) == []
+        assert perform_all(workers, units, ignore) == []
     assert all(map(is_done, units))
     assert all(unit.met.exists() for unit in units)
 
@@ -198,28 +200,29 @@ def test_a_unit_whose_process_was_killed_from_outside_is_done_the_second_time(tm
 def test_a_process_that_ends_while_it_has_nothing_to_do_costs_no_unit(tmp_path):
     first, second = ([Note(tmp_path / f"{stage}{number}") for number in range(4)] for stage in "ab")
     with Workers(2) as workers:
-        workers.run(first, ignore)
+        perform_all(workers, first, ignore)
         os.kill(int(notes(first)[0][0]), signal.SIGKILL)
-        assert workers.run(second, ignore) == []
+        assert perform_all(workers, second, ignore) == []
     assert all(map(is_done, second))
 
 
 def test_processes_that_cannot_start_are_a_failure_of_every_unit(tmp_path):
     units = [Note(tmp_path / name) for name in "ab"]
     with Workers(2, modules=["no.such.module"]) as workers:
-        assert workers.run(units, ignore) == [Failure("note", LOST)] * 2
+        assert perform_all(workers, units, ignore) == [Failure("note", LOST)] * 2
 
 
 PARENT = """
 import sys
 import threading
 from pathlib import Path
-from exitbench.workers import Workers
-from tests.test_workers import {kind}, ignore
+from exitbench.executors.executor import perform_all
+from exitbench.executors.local_pool import Workers
+from tests.executors.test_local_pool import {kind}, ignore
 
 def start():
     with Workers(2) as workers:
-        workers.run([{kind}(Path(sys.argv[1]) / name) for name in "ab"], ignore)
+        perform_all(workers, [{kind}(Path(sys.argv[1]) / name) for name in "ab"], ignore)
 
 if __name__ == "__main__":
     {start}
@@ -233,7 +236,7 @@ if __name__ == "__main__":
 )
 def test_workers_end_with_a_parent_that_was_killed(tmp_path, kind, start):
     (tmp_path / "parent.py").write_text(PARENT.format(kind=kind, start=start))
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen([sys.executable, "parent.py", str(tmp_path)], cwd=tmp_path, env=environment) as parent:
         files = [tmp_path / name / "process" for name in "ab"]
         end = time.monotonic() + 60
@@ -249,7 +252,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path, kind, start):
 def test_failures_come_in_the_order_of_the_units_each_in_one_line(tmp_path, jobs):
     units = [Wrong(tmp_path / name, name) for name in "abc"]
     with Workers(jobs) as workers:
-        failures = workers.run(units, ignore)
+        failures = perform_all(workers, units, ignore)
     assert failures == [Failure(name, f"ValueError: bad {name}") for name in "abc"]
     assert not any(map(is_done, units))
 
@@ -257,9 +260,9 @@ def test_failures_come_in_the_order_of_the_units_each_in_one_line(tmp_path, jobs
 def test_what_is_done_is_only_counted(tmp_path):
     unit, seen = Note(tmp_path / "a"), []
     with Workers() as workers:
-        workers.run([unit], seen.append)
+        perform_all(workers, [unit], seen.append)
         changed = (unit.folder / "note").stat().st_mtime_ns
-        workers.run([unit], seen.append)
+        perform_all(workers, [unit], seen.append)
     assert seen == [unit, unit]
     assert (unit.folder / "note").stat().st_mtime_ns == changed
 
@@ -269,12 +272,12 @@ def test_what_is_done_is_only_counted(tmp_path):
 def test_what_a_crash_of_the_machine_damaged_is_done_again(tmp_path, name, content):
     unit = Note(tmp_path / "a")
     with Workers() as workers:
-        workers.run([unit], ignore)
+        perform_all(workers, [unit], ignore)
         if content is None:
             (unit.folder / name).unlink()
         else:
             (unit.folder / name).write_bytes(content)
-        assert workers.run([unit], ignore) == []
+        assert perform_all(workers, [unit], ignore) == []
     assert notes([unit])[0][0] == str(os.getpid())
     assert is_done(unit)
 

@@ -1,0 +1,1 @@
+"""Who does the units of a run: the processes of this machine, or a cluster."""
