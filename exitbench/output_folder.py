@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -102,8 +103,10 @@ class OutputFolder:
 
 
 @contextmanager
-def claimed(path: Path) -> Iterator[OutputFolder]:
+def claimed(path: Path, patience: float = 0.0) -> Iterator[OutputFolder]:
     """Lock a folder, making it where it is missing, and yield it with its inventory.
+
+    Whoever else has it may take ``patience`` seconds to let it go.
 
     Raises InputError, with nothing touched, for a folder that is neither empty nor exitbench's own, and where another
     process or thread is writing. The thread that has claimed a folder may claim it again.
@@ -116,7 +119,7 @@ def claimed(path: Path) -> Iterator[OutputFolder]:
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     atomic_files.make_directory(path)
     try:
-        with locked(path):
+        with locked(path, patience):
             _claimed[held] = OutputFolder(path, read_inventory(path))
             try:
                 yield _claimed[held]
@@ -174,11 +177,15 @@ def _holds_run(path: Path) -> bool:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a folder that exists; InputError where another process or thread has it."""
-    file = path / LOCK
+def locked(path: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a folder that exists; InputError where another process or thread has it, and keeps it."""
+    file, end = path / LOCK, time.monotonic() + patience
     try:
-        descriptor = lock_name(file, lambda: os.open(file, os.O_RDWR | os.O_CREAT, 0o644))
+        while True:
+            descriptor = lock_name(file, lambda: os.open(file, os.O_RDWR | os.O_CREAT, 0o644))
+            if descriptor is not None or time.monotonic() >= end:
+                break
+            time.sleep(0.05)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {reason(error)}") from error
     if descriptor is None:

@@ -80,12 +80,13 @@ def check_findings(suite: Suite, signals: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class CacheUnits:
-    """The units of one cache, in the order they are done."""
+    """The units of one cache, in the order they are done; ``compared`` says that all signals are among them."""
 
     score: ScoreUnit
     measures: tuple[MeasureUnit, ...]
     compare: CompareUnit
     manifest_sha256: str
+    compared: bool = True
 
 
 def cache_units(

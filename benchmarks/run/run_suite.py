@@ -29,19 +29,22 @@ from exitbench.benchmarks.run.across_caches.shared_rows import network_of, rows_
 from exitbench.benchmarks.run.conformance_record import conformance_record, failed_checks
 from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, check_rows, plan_run
 from exitbench.benchmarks.run.run_record import run_record
+from exitbench.benchmarks.run.shares import adopt_parts, part_folder, refuse_parts_at_work, share_of
 from exitbench.benchmarks.run.stages import perform_stages, require_same_world
 from exitbench.benchmarks.run.units import JoinUnit
 from exitbench.benchmarks.scoring.score_store import head_remarks, lacking_signals, left_out_signals
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Suite
-from exitbench.cache import read_manifest
+from exitbench.cache import Manifest, read_manifest
 from exitbench.errors import InputError
 from exitbench.executors.executor import Executor, Performance, Step
 from exitbench.executors.local_pool import Workers
 from exitbench.executors.unit import Failure, is_done
-from exitbench.output_folder import ASKED, VIEWS, claimed
+from exitbench.output_folder import ASKED, VIEWS, claimed, locked
 from exitbench.signals.registry.discovery import load_registry
 
+PATIENCE = 60.0
+"""Seconds that a part of a run waits for others that begin at the same moment."""
 RECORD, JOINS, JOINED, ACROSS_FILE = "run.json", "joins", "joined", "across"
 
 
@@ -84,23 +87,16 @@ def run_suite(
     """
     started = datetime.now(UTC)
     clock = time.monotonic()
-    suite.require_caches()
     resolved = [str(Path(directory).resolve()) for directory in directories]
-    plan = plan_run(suite, load_registry(resolved))
-    manifests = {path.name: read_manifest(path) for path in suite.caches}
-    for path, manifest in zip(suite.caches, manifests.values(), strict=True):
-        if not manifest.complete:
-            raise InputError(f"cache {path.name} is incomplete; resume its collection first")
-        suite.layers_of(manifest.model.layers)
-        check_rows(path.name, manifest.rows, manifest.model.layers)
+    plan, manifests = planned(suite, resolved)
     with claimed(out) as folder:
-        if (out / RECORD).exists() and not force and RunFiles(out).record.get("complete"):
-            shutil.rmtree(out / UNITS, ignore_errors=True)  # of a run that was killed while it removed them
-            raise InputError(f"{out} holds a finished run; give another folder with --out, or --force to replace it")
+        refuse_finished(out, force=force)
+        refuse_parts_at_work(out / UNITS)
         across = [f"{ACROSS_FILE}.parquet"] if "pairs" in tables else []
         folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables), *across], outdated=[VIEWS, ASKED])
         rows = rows_of_caches(suite.caches, manifests)
         units = cache_units(suite, plan, resolved, out.absolute() / UNITS, tables, sharing_caches(rows))
+        adopt_parts(units, out.absolute() / UNITS)
         executor = executor or Workers()
         require_same_world(executor, out.absolute() / UNITS, resolved)
         learns = any(signal.needs_fit for signal in plan.configurations)
@@ -144,6 +140,57 @@ def run_suite(
         if not failures:
             shutil.rmtree(out / UNITS)
         return RunOutcome(out, tuple(failures), tuple(left_out), tuple(broken))
+
+
+def run_part(
+    suite: Suite,
+    out: Path,
+    part: tuple[int, int],
+    *,
+    executor: Executor | None = None,
+    directories: Sequence[Path | str] = (),
+    force: bool = False,
+) -> tuple[int, list[Failure]]:
+    """Do part i of n of a run into ``out``: how many units that were, and what failed.
+
+    Other parts may work there at the same time. :func:`run_suite` on the same folder joins all that is done, and does
+    what is not.
+    """
+    resolved = [str(Path(directory).resolve()) for directory in directories]
+    plan, manifests = planned(suite, resolved)
+    own = part_folder(out.absolute() / UNITS, part)
+    with claimed(out, PATIENCE) as folder:
+        refuse_finished(out, force=force)
+        folder.add("run", [RECORD])  # so that the folder is known as a run's, before it has results
+        own.mkdir(parents=True, exist_ok=True)
+    with locked(own):
+        executor = executor or Workers()
+        sharing = sharing_caches(rows_of_caches(suite.caches, manifests))
+        units = share_of(cache_units(suite, plan, resolved, own, tuple(SCHEMAS), sharing), part)
+        require_same_world(executor, own, resolved)
+        learns = any(signal.needs_fit for signal in plan.configurations)
+        failures = perform_stages(units, executor, learns=learns)
+    return sum(len(cache.measures) for cache in units), failures
+
+
+def planned(suite: Suite, directories: Sequence[str]) -> tuple[Plan, dict[str, Manifest]]:
+    """The suite's signals made, and the manifests of its caches by name; InputError for what cannot be run."""
+    suite.require_caches()
+    plan = plan_run(suite, load_registry(directories))
+    manifests = {path.name: read_manifest(path) for path in suite.caches}
+    for path, manifest in zip(suite.caches, manifests.values(), strict=True):
+        if not manifest.complete:
+            raise InputError(f"cache {path.name} is incomplete; resume its collection first")
+        suite.layers_of(manifest.model.layers)
+        check_rows(path.name, manifest.rows, manifest.model.layers)
+    return plan, manifests
+
+
+def refuse_finished(out: Path, *, force: bool) -> None:
+    """Raise InputError for a folder that holds a finished run, unless that is to be replaced."""
+    if (out / RECORD).exists() and not force and RunFiles(out).record.get("complete"):
+        shutil.rmtree(out / UNITS, ignore_errors=True)  # of a run that was killed while it removed them
+        raise InputError(f"{out} holds a finished run; give another folder with --out, or --force to replace it")
 
 
 def entries_left_out(units: CacheUnits, plan: Plan) -> list[tuple[str, str]]:

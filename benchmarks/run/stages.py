@@ -58,6 +58,7 @@ def run_steps(units: Sequence[CacheUnits], *, score_here: bool) -> list[Step]:
     comparisons = [
         Step(cache.compare, after=(cache.score.folder, *cache.compare.measured), wanted=partial(is_measured, cache))
         for cache in units
+        if cache.compared
     ]
     return [*scores, *measures, *comparisons]
 

@@ -59,8 +59,10 @@ class CacheWriter:
     ``role`` is ``train`` where the network was trained on these rows.
     Leaving the block by an exception keeps what is finished; the same call again resumes it. Loop over
     :meth:`pending` to deliver exactly the missing rows, also when several processes share the work
-    (``rank`` of ``ranks``; ``barrier`` waits for all of them). ``provenance`` may hold metadata of your own,
-    such as a hash of the data; an unfinished cache is resumed only if they are the same.
+    (``rank`` of ``ranks``; ``barrier`` waits for all of them). Part i of n, ``part=(i, n)``, writes its share of the
+    shards and leaves the cache unfinished; the same call without ``part`` writes what is missing and completes it.
+    ``provenance`` may hold metadata of your own, such as a hash of the data; an unfinished cache is resumed only if
+    they are the same.
     """
 
     def __init__(
@@ -86,7 +88,11 @@ class CacheWriter:
         rank: int = 0,
         ranks: int = 1,
         barrier: Callable[[], None] = lambda: None,
+        part: tuple[int, int] | None = None,
     ) -> None:
+        self._starts = rank == 0
+        if part is not None:  # every process of every part is a rank of its own, and none is the first, which joins
+            rank, ranks = (part[0] - 1) * ranks + rank + 1, part[1] * ranks
         if shard_rows < 1:
             raise InputError(f"expected shards of at least 1 row, found {shard_rows}")
         self.path = Path(path)
@@ -126,7 +132,7 @@ class CacheWriter:
         self._content_ids: ContentIds | None = None
 
     def __enter__(self) -> Self:
-        if self.rank == 0:
+        if self._starts:
             self._unfinished.start()
         self.barrier()
         self._unfinished.take_up(self.shard_rows)
@@ -148,7 +154,7 @@ class CacheWriter:
         """The rows of each shard that this process still has to deliver, one range at a time."""
         self._total = total_rows
         refuse_other_total(self.path, self._unfinished.done, self.shard_rows, total_rows)
-        for number in range(self.rank, -(-total_rows // self.shard_rows), self.ranks):
+        for number in range(self.rank % self.ranks, -(-total_rows // self.shard_rows), self.ranks):
             if number in self._unfinished.done:
                 continue
             rows = range(number * self.shard_rows, min((number + 1) * self.shard_rows, total_rows))

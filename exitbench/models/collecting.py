@@ -55,12 +55,14 @@ def collect(
     name: str | None = None,
     role: SplitRole = "test",
     provenance: dict[str, Any] | None = None,
+    part: tuple[int, int] | None = None,
 ) -> None:
     """Run ``tokens`` through ``model`` and write the cache ``out``; a stopped collection goes on where it was.
 
     ``features="none"`` makes a compact cache: logits and offset norms, enough for all eight signals. Texts without
     labels make a cache that is judged by agreement with the last layer.
-    Under ``accelerate launch`` every process takes its own shards.
+    Under ``accelerate launch`` every process takes its own shards. With ``part=(i, n)`` this is one of n collections
+    of a job array, which one more without ``part`` joins.
     """
     if features not in get_args(Features):
         near = did_you_mean(features, get_args(Features))
@@ -104,6 +106,7 @@ def collect(
             rank=state.process_index,
             ranks=state.num_processes,
             barrier=state.wait_for_everyone,
+            part=part,
         ) as writer,
         ProgressBar("collecting", len(tokens), done=writer.rows_done, visible=state.is_main_process) as bar,
     ):

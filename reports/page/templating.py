@@ -13,7 +13,8 @@ from exitbench.reports.page.run_view import cell_parts
 from exitbench.reports.page.table_data import cell_hint, shown_text
 from exitbench.reports.tables.table import TableRow
 
-WITH_A_VALUE, ALONE = {"--jobs", "--executor", "--out", "--subject"}, {"--force", "--debug", "--verbose", "--no-report"}
+WITH_A_VALUE = {"--jobs", "--executor", "--part", "--out", "--subject"}
+ALONE = {"--force", "--debug", "--verbose", "--no-report"}
 """Options of ``run`` that change no result."""
 
 LONGEST_WORD = 26

@@ -138,6 +138,34 @@ def test_several_ranks_write_what_one_would(tmp_path: Path, ranks: int) -> None:
     assert content(tmp_path / "one") == content(tmp_path / "many")
 
 
+@pytest.mark.parametrize(("parts", "ranks"), [(3, 1), (2, 2), (7, 1)])
+def test_parts_of_a_job_array_are_joined_to_what_one_would_write(tmp_path: Path, parts: int, ranks: int) -> None:
+    data = arrays(45)
+    with writer(tmp_path / "one", data) as target:
+        for rows in target.pending(45):
+            add(target, data, slice(rows.start, rows.stop))
+    written: list[int] = []
+    for part in range(parts, 1, -1):  # the first is left to the last one
+        opened = [writer(tmp_path / "many", data, rank=rank, ranks=ranks, part=(part, parts)) for rank in range(ranks)]
+        for rank_writer in opened:
+            rank_writer.__enter__()
+        for rank_writer in reversed(opened):
+            for rows in rank_writer.pending(45):
+                written.append(rows.start // 8)
+                add(rank_writer, data, slice(rows.start, rows.stop))
+            rank_writer.__exit__(None, None, None)
+        with pytest.raises(InputError, match="incomplete"):
+            Cache(tmp_path / "many")
+    missing = []
+    with writer(tmp_path / "many", data) as target:
+        for rows in target.pending(45):
+            missing.append(rows.start // 8)
+            add(target, data, slice(rows.start, rows.stop))
+    assert sorted(written + missing) == list(range(6))
+    assert len(written) >= 6 - -(-6 // parts) * ranks
+    assert content(tmp_path / "one") == content(tmp_path / "many")
+
+
 def test_ranks_that_were_killed_resume_with_another_number_of_ranks(tmp_path: Path) -> None:
     data = arrays(45)
     with writer(tmp_path / "one", data) as target:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from exitbench.cli.ctrl_c import stopping
+from exitbench.cli.options.part_option import PartOption, parse_part
 from exitbench.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -55,12 +56,13 @@ def command(
     precision: Annotated[str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16.")] = "auto",
     name: Annotated[str | None, typer.Option(help="The model's name in the cache; by default its folder's.")] = None,
     note: Annotated[str, typer.Option(help="A remark for the provenance.")] = "",
+    part: PartOption = None,
 ) -> None:
     """Run a multi-exit model over a split and keep what every layer says.
 
     One pass fills the cache with the logits and offset norms of all layers, and with the features unless
     `--features none` asks for a compact one. The same command goes on with a collection that was stopped.
-    Several GPUs: put `accelerate launch -m` in front.
+    Several GPUs: put `accelerate launch -m` in front. Job arrays: `--part 3/16` for each job, then once without it.
 
     `--network` takes any PyTorch network: the function gets the split's name and returns an `exitbench.models.Network`
     with its rows and a generator over its exits; operations up to each exit are counted. Only this function is run.
@@ -75,6 +77,7 @@ def command(
 
     `accelerate launch -m exitbench collect --model models/roberta-mnli --features none --out caches/roberta-mnli-dev`
     """
+    share = parse_part(part)  # before torch is loaded
     from exitbench.errors import InputError
     from exitbench.models import MultiExitModel, load_examples, tokenize
     from exitbench.models.collecting import collect
@@ -88,6 +91,7 @@ def command(
         "batch_size": batch_size,
         "shard_rows": shard_rows,
         "role": cast("SplitRole", role),
+        "part": share,
         "provenance": {"command": shlex.join(["exitbench", *sys.argv[1:]]), "note": note},
     }
 
@@ -95,12 +99,15 @@ def command(
         if is_main_process:
             echo(line, err=err)
 
+    ended = f"{out}: complete"
+    if share is not None:
+        ended = f"{out}: part {share[0]} of {share[1]}; once all have ended, the same command without --part joins them"
     stopped = f"{out}: stopped; the same command goes on with it" if is_main_process else ""
     if network is not None:
         _refuse_options(context)
         with stopping(stopped):
             _collect_own(network, task, split, out, name, settings)
-        report(f"{out}: complete", err=False)
+        report(ended, err=False)
         return
     if model is None:
         raise InputError("expected --model with a folder made by `exitbench train`, or --network, found neither")
@@ -129,7 +136,7 @@ def command(
             name=name,
             **settings,
         )
-    report(f"{out}: complete", err=False)
+    report(ended, err=False)
 
 
 def _refuse_options(context: typer.Context) -> None:

@@ -13,6 +13,7 @@ import typer
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
+from exitbench.cli.options.part_option import PartOption, parse_part
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo, terminal_console
 
@@ -66,6 +67,7 @@ def command(
         typer.Option(min=1, help="Processes; default: one per core, just one for little work.", show_default=False),
     ] = None,
     executor: ExecutorOption = "local",
+    part: PartOption = None,
     out: Annotated[Path | None, typer.Option(help="Where to; default: out/SUITE.", show_default=False)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a finished run.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only the result files: no page, no tables.")] = False,
@@ -91,6 +93,8 @@ def command(
     `exitbench run my-cache --signals-dir my-signals --signals margin,cap --subject margin`
 
     `exitbench run my-suite.toml --executor tcp://10.0.0.1:8786 --out /shared/out`
+
+    `exitbench run my-suite.toml --part 3/16 --out /shared/out`
     """
     fit_cache(off=no_fit_cache)
     from exitbench.cli.loading.declared_names import refuse_unknown_names
@@ -99,6 +103,7 @@ def command(
     from exitbench.errors import InputError
     from exitbench.executors.worker_processes import one_thread_per_process
 
+    share = parse_part(part)
     named = separate_signals(signals)
     refuse_unknown_names(named, signals_dir or [])
     one_thread_per_process()
@@ -134,6 +139,9 @@ def command(
             try_own_signals(suites, registry)
         for suite in suites:
             folder = out or Path("out") / suite.name
+            if share is not None:
+                complete = do_part(suite, folder, share, workers, signals_dir or [], force=force) and complete
+                continue
             whole = run_and_report(
                 suite,
                 folder,
@@ -230,6 +238,28 @@ def run_and_report(
             with stopping(f"stopped; `exitbench report {outcome.path}{again}` makes the report"):
                 write_views(run)
         return outcome.complete
+
+
+def do_part(
+    suite: Suite,
+    folder: Path,
+    part: tuple[int, int],
+    executor: Executor,
+    signals_dirs: list[Path],
+    *,
+    force: bool,
+) -> bool:
+    """Do one part of a suite, and say how it is joined; whether everything in it could be computed."""
+    from exitbench.benchmarks.run.run_suite import run_part
+
+    count, failures = run_part(suite, folder, part, executor=executor, directories=signals_dirs, force=force)
+    for failure in failures:
+        echo(f"failed: {failure.label}: {failure.reason}", err=True)
+    echo(
+        f"part {part[0]} of {part[1]} in {folder}: {count} signals on caches; "
+        "once all parts have ended, the same command without --part joins them"
+    )
+    return not failures
 
 
 def suites_of(targets: list[str]) -> list[Suite]:

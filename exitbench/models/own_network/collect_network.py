@@ -58,6 +58,7 @@ def collect_network(
     shard_rows: int = 4096,
     role: SplitRole = "test",
     provenance: dict[str, Any] | None = None,
+    part: tuple[int, int] | None = None,
 ) -> None:
     """Run every row through the network and write the cache ``out``; a stopped collection goes on where it was.
 
@@ -114,6 +115,7 @@ def collect_network(
             rank=state.process_index,
             ranks=state.num_processes,
             barrier=state.wait_for_everyone,
+            part=part,
         ) as writer,
         ProgressBar("collecting", total, done=writer.rows_done, visible=state.is_main_process) as bar,
     ):
