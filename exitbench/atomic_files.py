@@ -113,11 +113,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path, *, resumable: bool = False) -> Iterator[Path]:
     """An empty temporary folder; when the block ends, it is flushed with all that is in it and takes the name ``path``.
 
     A folder of that name is replaced: it is moved aside, and removed after the new one has its name. Errors are
-    treated as by :func:`whole_file`.
+    treated as by :func:`whole_file`. A ``resumable`` one is not emptied at the start nor removed on an error: the
+    block finds what an earlier one left there.
     """
     temporary, earlier = partial_name(path), partial_name(path.with_name(f"{path.name}.earlier"))
 
@@ -126,8 +127,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
         disk.make_directory(temporary)
         return os.open(temporary, os.O_RDONLY)
 
-    with _held(temporary, path, opened):
-        for leftover in temporary.iterdir():  # of a killed process
+    with _held(temporary, path, opened, keep=resumable):
+        for leftover in [] if resumable else temporary.iterdir():  # of a killed process
             disk.remove(leftover)
         if earlier.is_dir() and not path.exists():  # it was killed between the two names
             disk.rename(earlier, path)
@@ -165,10 +166,11 @@ def move_files(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _held(temporary: Path, path: Path, opened: Callable[[], int]) -> Iterator[None]:
+def _held(temporary: Path, path: Path, opened: Callable[[], int], *, keep: bool = False) -> Iterator[None]:
     """Keep every other process away from a temporary name, which goes on being held under its final one.
 
     What has that name is removed on an error, and where the block is never begun: an interrupt may come that early.
+    With ``keep`` it stays, unless it is an empty folder.
     Windows renames nothing that is open, so there two processes are not kept apart.
     """
     descriptor: int | None = None
@@ -179,10 +181,10 @@ def _held(temporary: Path, path: Path, opened: Callable[[], int]) -> Iterator[No
             raise InputError(f"{path}: another exitbench is writing it; wait for it, or give another name")
         yield
     except OSError as error:
-        _remove(temporary, descriptor)
+        _remove(temporary, descriptor, keep=keep)
         raise InputError(f"{path}: cannot be written: {reason(error)}") from error
     except BaseException:  # also GeneratorExit, of a block that was not begun
-        _remove(temporary, descriptor)
+        _remove(temporary, descriptor, keep=keep)
         raise
     finally:
         if descriptor is not None and descriptor != NOT_LOCKED:
@@ -207,9 +209,9 @@ def _remove_link(temporary: Path) -> None:
         disk.remove(temporary)
 
 
-def _remove(temporary: Path, descriptor: int | None) -> None:
-    """Remove what is written under a temporary name, unless another process holds it."""
-    if descriptor is None:
+def _remove(temporary: Path, descriptor: int | None, *, keep: bool) -> None:
+    """Remove what is written under a temporary name, unless another process holds it or it is to be resumed."""
+    if descriptor is None or (keep and any(temporary.iterdir())):
         return
     try:
         disk.remove(temporary)

@@ -40,6 +40,8 @@ VERBS = {
     "compact": "Caches",
     "derive": "Caches",
     "cascade": "Caches",
+    "push": "Caches",
+    "pull": "Caches",
     "train": "Models",
     "collect": "Models",
     "infer": "Models",
@@ -53,7 +55,7 @@ FILES = {"list": "list_", "import": "import_", "test-signal": "check_signal"}
 
 WRITERS = {
     *("run", "report", "site", "table", "figure", "score", "new-signal"),
-    *("import", "compact", "derive", "cascade", "train", "collect"),
+    *("import", "compact", "derive", "cascade", "train", "collect", "push", "pull"),
 }
 """Verbs whose result is in files: they have done their work even if nobody can read what they print."""
 

@@ -17,8 +17,9 @@ from tests.support.checked_suite import SUITE
 pytestmark = pytest.mark.process
 
 EXTRA = ("transformers", "datasets", "accelerate")
-ABSENT = f"import sys\nsys.modules.update(dict.fromkeys({EXTRA!r}))\n"
-"""As ``sitecustomize``: every process, the workers too, finds none of the three."""
+HUB = ("huggingface_hub",)
+ABSENT = f"import sys\nsys.modules.update(dict.fromkeys({(*EXTRA, *HUB)!r}))\n"
+"""As ``sitecustomize``: every process, the workers too, finds none of them."""
 
 PROGRAM = """
 import json, sys
@@ -65,6 +66,10 @@ infer --model trained --signal deebert --threshold 0.5 texts.txt
 cost --model trained
 cost --time --layers 2 --width 8 --intermediate 8 --length 4
 """.strip().splitlines()
+SHARING = """
+push little hf://datasets/me/little
+pull hf://datasets/me/little pulled
+""".strip().splitlines()
 
 
 def ended(folder: Path, commands: list[str]) -> tuple[list[int], str, str]:
@@ -103,7 +108,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_every_verb_is_tried_here() -> None:
     endless = {"watch"}  # it ends by Ctrl-C only, and has a test of its own
-    assert {line.split()[0] for line in CORE + MODELS} == set(VERBS) - endless
+    assert {line.split()[0] for line in CORE + MODELS + SHARING} == set(VERBS) - endless
 
 
 def test_everything_that_reads_a_cache_works(folder: Path) -> None:
@@ -118,6 +123,12 @@ def test_what_needs_a_model_is_refused_in_one_line(folder: Path) -> None:
     assert codes == [2] * 5
     refusal = f"error: a model needs the models extra: pip install 'exitbench[models]' (found no {', '.join(EXTRA)})"
     assert (out, errors.splitlines()) == ("", [refusal] * 5)
+
+
+def test_what_needs_the_hub_is_refused_in_one_line(folder: Path) -> None:
+    codes, out, errors = ended(folder, SHARING)
+    refusal = "error: the hub needs the hub extra: pip install 'exitbench[hub]' (found no huggingface_hub)"
+    assert (codes, out, errors.splitlines()) == ([2, 2], "", [refusal] * 2)
 
 
 def test_the_help_of_every_verb_needs_no_extra(folder: Path) -> None:
