@@ -103,13 +103,11 @@ def fitted_temperature(layer: Layer, labels: Tensor) -> float:
             f"found {int(labels.min())}..{int(labels.max())}"
         )
     of_label = layer.logits.gather(1, labels.to(layer.logits.device)[:, None])[:, 0].double()
-    blocks = list(logit_blocks(layer))
 
     def slope(log_temperature: float) -> float:
         """Derivative of the mean negative log-likelihood with respect to 1 / T."""
         temperature = math.exp(log_temperature)
-        # In one block the logits in float64 are made once; of several they would all be in memory.
-        logits = (block.logits64 if len(blocks) == 1 else block.logits.double() for block in blocks)
+        logits = (block.logits64 for block in logit_blocks(layer))
         expected = torch.cat([(torch.softmax(part / temperature, dim=1) * part).sum(dim=1) for part in logits])
         return float((expected - of_label).mean())
 

@@ -18,6 +18,7 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
+from exitbench.reports.tables.across.across_tables import below_random_notes
 
 
 def headline(subject: str, duels: Mapping[str, Sequence[Duel]]) -> str:
@@ -132,6 +133,7 @@ def across_sentences(run: FinishedRun, protocol: str, subject: RunEntry, others:
             f"Over {count} networks on {counted(tasks, 'task')}, the interquartile mean of the score between random "
             f"exits (0) and the oracle (1) is: {listed}."
         )
+        yield from below_random_notes(run, group, protocol, means)
         name = subject.signal, subject.parameters
         rivals = {(other.signal, other.parameters): other.title for other in others}
         chances = [

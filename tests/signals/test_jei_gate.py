@@ -12,7 +12,7 @@ from exitbench.cache import Cache
 from exitbench.places import FIXTURES
 from exitbench.signals import score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
-from exitbench.signals.jei_gate import PENALTY, JEIGate, best_exits, shape_of
+from exitbench.signals.jei_gate import JEIGate, best_exits, shape_of
 from tests.support.planted_layers import layers_from
 
 
@@ -63,7 +63,7 @@ def test_each_gate_is_scikit_learns_weighted_regression(tradeoff: float) -> None
         weight = np.where(worth, 5.0 if here == 0 else min((200 - here) / here, 5.0), 1.0)
         columns = literal_shape(logits[layer])
         scaled = (columns - columns.mean(axis=0)) / columns.std(axis=0)
-        model = LogisticRegression(C=1 / (PENALTY * weight.sum()), tol=1e-12, max_iter=100_000)
+        model = LogisticRegression(C=1 / (1e-4 * weight.sum()), tol=1e-12, max_iter=100_000)
         expected = model.fit(scaled, worth, sample_weight=weight).predict_proba(scaled)[:, 1]
         np.testing.assert_allclose(scores[layer], expected, atol=2e-3)
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers
 from exitbench.cache import Cache
 from exitbench.places import FIXTURES
-from exitbench.signals import Layer, eenet, jei_gate, load_registry, meta, score_layers, settled
+from exitbench.signals import Layer, eenet, load_registry, score_layers
 from tests.signals.test_jei_gate import literal_best, literal_shape
 from tests.signals.test_meta import literal_columns
 from tests.support.planted_layers import auroc
@@ -49,23 +49,23 @@ def by_scikit_learn(text: str, logits: np.ndarray, labels: np.ndarray, layer: in
     answers = logits.argmax(axis=2)
     if text in ("meta", "meta[target=final]"):
         truth = answers[-1] if "final" in text else labels
-        return expit(regression(literal_columns(logits, layer), answers[layer] == truth, meta.PENALTY))
+        return expit(regression(literal_columns(logits, layer), answers[layer] == truth, 0.01))
     if text == "settled":
         columns = literal_columns(logits, layer)
         harmful = (answers[layer] != labels) & (answers[-1] == labels)
-        halves = [regression(columns, kind, settled.PENALTY) for kind in (answers[layer] == answers[-1], ~harmful)]
+        halves = [regression(columns, kind, 0.03) for kind in (answers[layer] == answers[-1], ~harmful)]
         return expit(np.mean(halves, axis=0))
     if text == "jei-gate":
         best = np.array(literal_best(logits, labels, 0.7))
         worth, here = best <= layer + 1, int((best == layer + 1).sum())
         weight = np.where(worth, 5.0 if here == 0 else min((len(best) - here) / here, 5.0), 1.0)
-        return expit(regression(literal_shape(logits[layer]), worth, jei_gate.PENALTY, weight))
+        return expit(regression(literal_shape(logits[layer]), worth, 1e-4, weight))
     assert text == "eenet"
     estimates: list[np.ndarray] = []
     for m in range(layer + 1):
         p = softmax(logits[m], axis=1)
         columns = np.column_stack([p, p.max(axis=1), 1 - entropy(p, axis=1) / math.log(3), *estimates])
-        estimates.append(expit(regression(columns, answers[m] == labels, eenet.PENALTY)))
+        estimates.append(expit(regression(columns, answers[m] == labels, 0.01)))
     return estimates[-1]
 
 

@@ -15,7 +15,7 @@ from exitbench.places import FIXTURES
 from exitbench.signals import score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
 from exitbench.signals.contract.feature_statistics import principal_directions
-from exitbench.signals.meta import DIRECTIONS, PENALTY, Meta
+from exitbench.signals.meta import DIRECTIONS, Meta, calibration_columns, history_columns
 from exitbench.signals.right_tool import RightTool
 from tests.support.planted_layers import agreement_decides, auroc, layers_from, nothing_decides
 
@@ -43,8 +43,39 @@ def test_the_score_is_scikit_learns_probability_on_literal_columns(classes: int)
         spread = columns.std(axis=0)
         scaled = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1)
         right = logits[layer].argmax(axis=1) == data.labels.numpy()
-        model = LogisticRegression(C=1 / (PENALTY * 150), tol=1e-12, max_iter=10_000).fit(scaled, right)
+        model = LogisticRegression(C=1 / (0.01 * 150), tol=1e-12, max_iter=10_000).fit(scaled, right)
         np.testing.assert_allclose(scores[layer], model.predict_proba(scaled)[:, 1], atol=1e-5)
+
+
+def test_the_score_with_features_is_scikit_learns_on_directions_for_each_class() -> None:
+    """Features far from zero, so that a mean left in or added twice shows."""
+    data = synthetic_layers(150, depth=3, classes=3, width=5, seed=3)
+    layers = [dataclasses.replace(layer, features=4.0 + layer.features.double()) for layer in data.layers]
+    scores = score_layers(Meta(features=True).fit(layers, data.labels), layers).numpy()
+    logits = np.stack([layer.logits.double().numpy() for layer in layers])
+    for number, layer in enumerate(layers[:-1]):
+        answers, features = logits[number].argmax(axis=1), layer.features.numpy()
+        _, singular, right = np.linalg.svd(features - features.mean(axis=0), full_matrices=False)
+        seen = (features - features.mean(axis=0)) @ (right / singular[:, None]).T  # any scale: columns are standardised
+        of_class = [np.where((answers == c)[:, None], seen, 0.0) for c in range(3)]
+        columns = np.column_stack([literal_columns(logits, number), *of_class])
+        scaled = (columns - columns.mean(axis=0)) / np.where(columns.std(axis=0) > 0, columns.std(axis=0), 1)
+        model = LogisticRegression(C=1 / (0.01 * 150), tol=1e-12, max_iter=10_000)
+        expected = model.fit(scaled, answers == data.labels.numpy()).predict_proba(scaled)[:, 1]
+        np.testing.assert_allclose(scores[number], expected, atol=1e-5)
+
+
+def test_columns_of_a_fit_and_of_a_score_are_the_literal_ones_also_beyond_the_cut() -> None:
+    logits = 40.0 * np.random.default_rng(0).normal(size=(4, 30, 3))
+    layers = layers_from(logits)
+    kept = np.stack([layer.logits.double().numpy() for layer in layers])
+    history = None
+    for number, (layer, columns) in enumerate(calibration_columns(layers)):
+        expected = literal_columns(kept, number)
+        assert number == 0 or (expected[:, 3:-1] == -30.0).any()
+        stepped, history = history_columns(layer, history)
+        np.testing.assert_allclose(columns.numpy(), expected, atol=1e-9)
+        np.testing.assert_allclose(stepped.numpy(), expected, atol=1e-9)
 
 
 def test_a_rule_over_two_layers_is_found_that_no_single_layer_shows() -> None:

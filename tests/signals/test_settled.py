@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from exitbench.signals import score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
-from exitbench.signals.settled import PENALTY, Settled, harmless
+from exitbench.signals.settled import Settled, harmless
 from tests.signals.test_meta import literal_columns
 from tests.support.planted_layers import layers_from, nothing_decides
 
@@ -16,7 +16,7 @@ def log_odds_by_scikit_learn(columns: np.ndarray, target: np.ndarray) -> np.ndar
     spread = columns.std(axis=0)
     scaled = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1)
     return (
-        LogisticRegression(C=1 / (PENALTY * len(target)), tol=1e-12, max_iter=10_000)
+        LogisticRegression(C=1 / (0.03 * len(target)), tol=1e-12, max_iter=10_000)
         .fit(scaled, target)
         .decision_function(scaled)
     )

@@ -50,8 +50,11 @@ BLUR = 0.5
 DEALS = Questions().deals_of(learns=False)
 GRID = (0.0, 0.4, 0.8, 1.6)
 POPULATION = 200_000
-RESAMPLES = 250
-"""Resamples of a data set: a quarter of a run's. Percentiles of fewer resamples are noisier, never wider on average."""
+RESAMPLES = Questions().resamples
+"""Resamples of a data set whose intervals are percentiles: a run's. Of 250 they would hold three quarters of a point
+less, since the outermost resamples lie nearer."""
+CONTEST_RESAMPLES = 250
+"""Resamples of a data set whose signals are told apart, which is a matter of errors; percentiles has the grid alone."""
 NOMINAL = {"coverage": 95.0, "error": 5.0}
 MOST_MARKED = 6.0
 """The largest share of columns of equal signals in which a mark may be false, as it was asked for."""
@@ -167,12 +170,12 @@ def scored(data: Draw) -> tuple[ScoredCache, list[list[int]]]:
     return cache, [*alone, list(range(len(alone), len(named)))]
 
 
-def asked(resamples: int, seed: int) -> Questions:
-    """What the study asks of a data set."""
+def asked(resamples: int, seed: int, rates: OperatingPoint = RATES) -> Questions:
+    """What the study asks of a data set; where no ``rates`` are needed, a point that is there anyway saves time."""
     return Questions(
         speed_ups=(MATCHED.number,),
         primary_speed_up=MATCHED.number,
-        rates_speed_up=RATES.number,
+        rates_speed_up=rates.number,
         losses=(),
         protocols=(PROTOCOL,),
         resamples=resamples,
@@ -198,10 +201,13 @@ def read_points(cache: ScoredCache, group: Sequence[int], questions: Questions) 
     first = cache.configurations[group[0]]
     blank = Row(**cache.key_columns, protocol=PROTOCOL, signal=first.signal, parameters="", measure="")
     samples = cache.samples()
-    here = {point: with_choice(blank, merged, point)._replace(operating_point=point) for point in (MATCHED, RATES)}
-    rows = [*point_rows(here[MATCHED], merged.at(MATCHED), samples), *rate_rows(here[RATES], merged, samples)]
+    points = (MATCHED, RATES) if RATES.number == questions.rates_speed_up else (MATCHED,)
+    here = {point: with_choice(blank, merged, point)._replace(operating_point=point) for point in points}
+    rows = point_rows(here[MATCHED], merged.at(MATCHED), samples)
+    rows += rate_rows(here[RATES], merged, samples) if RATES in here else []
     deals = [{**point_values(deal), **rate_values(deal)} for deal in merged.deals]
-    further = {column: np.array([values[column] for values in deals]) for column in COLUMNS.values()}
+    columns = [column for column in COLUMNS.values() if column[0] in here]
+    further = {column: np.array([values[column] for values in deals]) for column in columns}
     wanted = [measured for measured in rows if column_of(measured.row) in further]
     measured = with_intervals([over_deals(number, further) for number in wanted])
     return Entry({column_of(number.row): number for number in measured}, score_influences(merged))
@@ -223,7 +229,6 @@ class Study:
     """The counts of all questions at one number of samples."""
 
     samples: int
-    resamples: int = RESAMPLES
     tried: dict[tuple[str, str], Tried] = field(default_factory=dict)
 
     def note(self, question: str, kind: str, hit: bool) -> None:
@@ -232,22 +237,26 @@ class Study:
     def covered(self, question: str, row: Row, truth: float) -> None:
         self.note(question, "coverage", row.low <= truth <= row.high)
 
-    def add(self, number: int) -> None:
-        """Draw one data set, measure it as a run does, and note what its intervals and marks hold."""
-        data = draw(np.random.default_rng((self.samples, number)), self.samples)
-        cache, groups = scored(data)
-        questions = asked(self.resamples, number)
+    def read_off(self, number: int) -> None:
+        """Draw one data set, measure the plain signal as a run does, and note what its intervals hold."""
+        cache, groups = scored(draw(np.random.default_rng((self.samples, number)), self.samples, equal=0))
+        plain = read_points(cache, groups[0], asked(RESAMPLES, number))
+        for (name, column), measure in zip(COLUMNS.items(), ("accuracy", "premature", "delayed"), strict=True):
+            self.covered(name, plain.numbers[column].row, getattr(truths()["plain"], measure))
+
+    def contest(self, number: int) -> None:
+        """Draw one data set, measure all signals as a run does, and note what differences, grid and marks hold."""
+        cache, groups = scored(draw(np.random.default_rng((self.samples, number)), self.samples))
+        questions = asked(CONTEST_RESAMPLES, number, rates=MATCHED)
         plain, *equal, grid = (read_points(cache, group, questions) for group in groups)
         truth = truths()
-        for (name, column), measure in zip(COLUMNS.items(), ("accuracy", "premature", "delayed"), strict=True):
-            self.covered(name, plain.numbers[column].row, getattr(truth["plain"], measure))
         row = grid.numbers[COLUMNS[READ_OFF]].row
         chosen = json.loads(row.chosen or "{}")
         expected = sum(count * truth[name].accuracy for name, count in chosen.items()) / sum(chosen.values())
         self.covered(f"{READ_OFF} of a grid", row, expected)
-        self._contest([plain, *equal])
+        self._differences([plain, *equal])
 
-    def _contest(self, entries: Sequence[Entry]) -> None:
+    def _differences(self, entries: Sequence[Entry]) -> None:
         """The differences of a column: of the plain signal to an equal one, and of all equal ones to each other."""
         pairs = list(itertools.combinations(range(1, 1 + EQUAL), 2))
         apart, *tests = paired_tests(entries, COLUMNS[READ_OFF], [(0, 1), *pairs])
@@ -289,8 +298,8 @@ def column_of(row: Row) -> Column:
     return row.operating_point, row.layer, row.decisions, row.measure
 
 
-RANKED_DRAWS = 5
-"""Data sets that are ranked for each one that goes through the stages of a run, which takes a hundred times as long."""
+MORE_DRAWS = 5
+"""Data sets that are ranked, or read off, for each contest through the stages of a run, which takes far longer."""
 
 
 def ranked(samples: int, draws: int, first: int = 0) -> list[Tried]:
@@ -302,13 +311,22 @@ def ranked(samples: int, draws: int, first: int = 0) -> list[Tried]:
 
 
 def read_off(samples: int, draws: int, first: int = 0) -> list[Tried]:
-    """The counts of what is read off curves, likewise."""
+    """The counts of what is read off the curves of one signal, likewise."""
     study = Study(samples)
     for number in range(first, first + draws):
-        study.add(number)
+        study.read_off(number)
+    return list(study.tried.values())
+
+
+def contests(samples: int, draws: int, first: int = 0) -> list[Tried]:
+    """The counts of what is read off the curves of several signals, likewise."""
+    study = Study(samples)
+    for number in range(first, first + draws):
+        study.contest(number)
     return list(study.tried.values())
 
 
 def studied(samples: int, draws: int, first: int = 0) -> list[Tried]:
-    """The counts of all questions that need no learning; five times as many data sets are ranked."""
-    return [*ranked(samples, draws * RANKED_DRAWS, first * RANKED_DRAWS), *read_off(samples, draws, first)]
+    """The counts of all questions that need no learning; five times as many data sets have one signal only."""
+    more, start = draws * MORE_DRAWS, first * MORE_DRAWS
+    return [*ranked(samples, more, start), *read_off(samples, more, start), *contests(samples, draws, first)]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from exitbench.places import FIXTURES
-from tests.support.interval_study import RANKED_DRAWS, Tried, ranked, read_off
+from tests.support.interval_study import COLUMNS, MORE_DRAWS, Tried, contests, ranked, read_off
 from tests.support.learned_study import RANKED_COMMITTED, RANKED_LEARNED, LearnedStudy, committed_law
 
 STORED = FIXTURES / "studies" / "intervals.csv"
@@ -23,7 +23,8 @@ BEGIN, END = "<!-- written by tests/support/study_table.py: begin -->", "<!-- en
 SIZES = (277, 872)
 PARTS = {
     "ranked": "DIS",
-    "curves": "accuracy at 2x",
+    "read-off": "accuracy at 2x",
+    "contests": "difference of accuracy at 2x",
     "learned": "accuracy at 2x of a learned signal",
     "ranked-learned": RANKED_LEARNED,
     "ranked-committed": RANKED_COMMITTED,
@@ -98,13 +99,15 @@ def add_draws(
     for samples in sizes:
         first = done.get((PARTS[part], samples), 0)
         if part == "ranked":
-            more += ranked(samples, draws * RANKED_DRAWS, first)
+            more += ranked(samples, draws * MORE_DRAWS, first)
         elif part == "ranked-learned":
-            more.append(LearnedStudy(folder / str(samples)).law().ranked(samples, draws * RANKED_DRAWS, first))
+            more.append(LearnedStudy(folder / str(samples)).law().ranked(samples, draws * MORE_DRAWS, first))
         elif part == "ranked-committed":
-            more.append(committed_law().ranked(samples, draws * RANKED_DRAWS, first))
-        elif part == "curves":
-            more += read_off(samples, draws, first)
+            more.append(committed_law().ranked(samples, draws * MORE_DRAWS, first))
+        elif part == "read-off":
+            more += read_off(samples, draws * MORE_DRAWS, first)
+        elif part == "contests":
+            more += contests(samples, draws, first)
         else:
             read_off_curves = LearnedStudy(folder / str(samples)).studied(samples, draws, first)
             more += [count for count in read_off_curves if count.question != RANKED_LEARNED]
@@ -115,7 +118,9 @@ def part_of(question: str) -> str:
     """Which part of the study answers a question."""
     if "learned" in question:
         return {RANKED_LEARNED: "ranked-learned", RANKED_COMMITTED: "ranked-committed"}.get(question, "learned")
-    return "ranked" if "DIS" in question else "curves"
+    if question in COLUMNS:
+        return "read-off"
+    return "ranked" if "DIS" in question else "contests"
 
 
 def main() -> None:

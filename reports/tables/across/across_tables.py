@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.schema import ACROSS_KEY
 from exitbench.benchmarks.results.vocabulary import is_claimed
 from exitbench.reports.run_data.finished_run import AcrossRow, FinishedRun
@@ -168,11 +169,35 @@ def normalised_table(run: FinishedRun, group: Group, protocol: str, rows: Sequen
             f"0 is exiting at random at the same speed-up, 1 the oracle; the mean of the middle half of all runs, "
             f"{made_of(rows)}. Intervals: networks drawn anew within each task; they hold for networks trained alike "
             "on these tasks.",
+            *below_random_notes(run, group, protocol, means.values()),
             *absent_notes(run, means, "Not part of this"),
         ),
         protocol=protocol,
         model=group.model,
     )
+
+
+def below_random_notes(run: FinishedRun, group: Group, protocol: str, means: Iterable[AcrossRow]) -> list[str]:
+    """What a normalised score below 0 says, and on how many networks a fixed layer has one, too."""
+    if min(row["value"] for row in means) >= 0:
+        return []
+    at = at_speed_up(float(run.suite["primary_speed_up"]))
+    bounds = [
+        (
+            run.row(cache, protocol, "fixed", "", cache.measure, at),
+            run.row(cache, protocol, "random", "", cache.measure, at),
+        )
+        for cache in group.caches
+    ]
+    below = sum(fixed.value < random.value for fixed, random in bounds if fixed is not None and random is not None)
+    meaning = f"A value below 0 is a lower score than random exits have near {at.number:g}×"
+    if not below:
+        return [f"{meaning}."]
+    return [
+        f"{meaning}. On {below} of {len(bounds)} networks a fixed layer has one, too: where scores grow faster towards "
+        "the last layer, exits that are spread over first and last layers, as random ones are, lose less than exits "
+        "around one layer, where one threshold for all layers may put them."
+    ]
 
 
 def matrix_rows(run: FinishedRun, names: Sequence[Name], cells: dict[tuple[Name, Name], Cell]) -> tuple[TableRow, ...]:

@@ -16,7 +16,8 @@ from exitbench.benchmarks.run.measure_stage import measure_signal
 from tests.support.interval_study import (
     COLUMNS,
     EQUAL,
-    RANKED_DRAWS,
+    MATCHED,
+    MORE_DRAWS,
     Tried,
     asked,
     column_of,
@@ -100,8 +101,9 @@ def test_counts_of_one_question_add_up():
 def test_a_draw_answers_every_question_that_needs_no_learning():
     counts = studied(100, 1)
     assert {count.question for count in counts} == {name for name in QUESTIONS if "learned" not in name}
-    assert {count.draws for count in counts if "DIS" in count.question} == {RANKED_DRAWS}
-    assert {count.draws for count in counts if "DIS" not in count.question} == {1}
+    one_signal = {count.question for count in counts if count.draws == MORE_DRAWS}
+    assert one_signal == {*COLUMNS, *(name for name in QUESTIONS if "DIS" in name and "learned" not in name)}
+    assert {count.draws for count in counts if count.question not in one_signal} == {1}
     assert truths()["plain"].accuracy == pytest.approx(90.6, abs=0.5)
     assert truths()["equal"].accuracy < truths()["plain"].accuracy
 
@@ -128,6 +130,9 @@ def test_what_the_study_measures_is_what_a_run_measures():
                 expected.chosen,
             )
     column = COLUMNS["accuracy at 2x"]
+    for group, entry in zip(groups, entries, strict=True):
+        contest = read_points(cache, group, dataclasses.replace(asked(40, 5, rates=MATCHED), folds=3))
+        assert {name: number.row for name, number in contest.numbers.items()} == {column: entry.numbers[column].row}
     pairs = {
         (pair["signal_a"], pair["signal_b"]): pair
         for pair in compared.pairs
@@ -147,7 +152,7 @@ def test_intervals_cover_and_marks_err_as_they_promise(samples, tmp_path, capsys
     learned = LearnedStudy(tmp_path)
     counts = [*studied(samples, draws, first), *learned.studied(samples, draws, first)]
     counts = [count for count in counts if count.question != RANKED_LEARNED]
-    counts += [law.ranked(samples, draws * RANKED_DRAWS, first) for law in (learned.law(), committed_law())]
+    counts += [law.ranked(samples, draws * MORE_DRAWS, first) for law in (learned.law(), committed_law())]
     with capsys.disabled():
         sys.stdout.write("\n" + study_table(counts))
     check(counts)

@@ -10,7 +10,7 @@ from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.figures.drawing.render import render
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import SourceRows
-from exitbench.reports.tables.across.across_tables import absent_notes, across_tables, variance_cell
+from exitbench.reports.tables.across.across_tables import absent_notes, across_tables, below_random_notes, variance_cell
 from tests.support.shown_numbers import check_numbers
 from tests.support.table_runs import across_run, small_run
 
@@ -75,3 +75,26 @@ def test_the_diagram_and_the_profile_are_drawn(run: FinishedRun) -> None:
 def test_one_cache_has_none_of_them(tmp_path_factory: pytest.TempPathFactory) -> None:
     alone = FinishedRun(small_run(tmp_path_factory))
     assert across_tables(alone) == [] and not [figure for figure in figures_of(alone) if figure.topic == "across"]
+
+
+def test_a_score_below_random_exits_is_explained(run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    (group, protocol), *_ = run.each()
+    means = [row for row in run.across_of(group, protocol) if row["statistic"] == "interquartile_mean"]
+    assert below_random_notes(run, group, protocol, means) == []
+    means[0] = {**means[0], "value": -0.1}
+    speed = run.suite["primary_speed_up"]
+    here = {
+        (row.signal, row.cache): row.value
+        for row in run.rows.values()
+        if (row.protocol, row.operating_point.text, row.measure) == (protocol, f"speed_up={speed:g}", "accuracy")
+    }
+    caches = [cache.name for cache in group.caches]
+    below = sum(here["fixed", cache] < here["random", cache] for cache in caches)
+    said = f"On {below} of {len(caches)} networks a fixed layer has one, too"
+    (note,) = below_random_notes(run, group, protocol, means)
+    assert below > 0 and said in note, "the networks of this run grow towards the last layer"
+    nowhere_below = {key: row._replace(value=100.0) if row.signal == "fixed" else row for key, row in run.rows.items()}
+    monkeypatch.setitem(run.__dict__, "rows", nowhere_below)
+    assert below_random_notes(run, group, protocol, means) == [
+        f"A value below 0 is a lower score than random exits have near {speed:g}×."
+    ]
