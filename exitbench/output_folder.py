@@ -30,6 +30,10 @@ VIEWS = "views"
 """Who makes what is shown of a run, which a new run removes with the results it shows."""
 ASKED = "asked"
 """Who makes the single tables and figures that a user asks for; a new run removes them, too."""
+UNITS, DRAFTS = ".units", ".views"
+"""Folders for what is unfinished: the parts of a run, and tables and figures. Whoever has the claim empties them."""
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+"""A lock that is a link would be made wherever it leads; Windows has no such flag."""
 DEEPEST = 2
 """Parts of a listed name: a file, or a file of a folder."""
 
@@ -120,6 +124,7 @@ def claimed(path: Path, patience: float = 0.0) -> Iterator[OutputFolder]:
     atomic_files.make_directory(path)
     try:
         with locked(path, patience):
+            refuse_links(path)
             _claimed[held] = OutputFolder(path, read_inventory(path))
             try:
                 yield _claimed[held]
@@ -142,6 +147,15 @@ def refuse_foreign(path: Path) -> None:
             f"{path}: expected an empty folder, or one that exitbench made, found {len(others)} other "
             f"{'file' if len(others) == 1 else 'files'} such as {others[0]!r}; give another folder with --out"
         )
+
+
+def refuse_links(path: Path) -> None:
+    """Raise InputError for a link where unfinished work lies: that would be written, and removed, wherever it leads."""
+    for scratch in (path / UNITS, path / DRAFTS):
+        below = (Path(folder) / name for folder, folders, files in os.walk(scratch) for name in (*folders, *files))
+        for item in (scratch, *below):
+            if item.is_symlink():
+                raise InputError(f"{item}: expected a file or folder inside {path}, or nothing, found a link")
 
 
 def read_inventory(path: Path) -> dict[str, list[str]]:
@@ -182,7 +196,7 @@ def locked(path: Path, patience: float = 0.0) -> Iterator[None]:
     file, end = path / LOCK, time.monotonic() + patience
     try:
         while True:
-            descriptor = lock_name(file, lambda: os.open(file, os.O_RDWR | os.O_CREAT, 0o644))
+            descriptor = lock_name(file, lambda: os.open(file, os.O_RDWR | os.O_CREAT | NO_LINK, 0o644))
             if descriptor is not None or time.monotonic() >= end:
                 break
             time.sleep(0.05)

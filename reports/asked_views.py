@@ -16,14 +16,14 @@ from typing import Protocol, TypeVar
 from exitbench.atomic_files import make_directory, move_files, write_whole
 from exitbench.errors import InputError, did_you_mean
 from exitbench.executors.executor import Executor, perform_all
-from exitbench.output_folder import ASKED, claimed
+from exitbench.output_folder import ASKED, DRAFTS, claimed
 from exitbench.progress import ProgressBar
 from exitbench.reports.figures.catalogue import ReportFigure
 from exitbench.reports.formats.all_formats import FORMATS
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.table import Table
 
-TABLES, FIGURES, UNFINISHED = "tables", "figures", ".views"
+TABLES, FIGURES = "tables", "figures"
 TABLE_ENDINGS = {"latex": "tex", "csv": "csv", "md": "md", "parquet": "parquet"}
 FIGURE_FORMATS = ("pdf", "svg", "png")
 
@@ -119,7 +119,7 @@ def write_figures(
     names = [f"{figure.name}.{kind}" for figure in figures for kind in kinds]
     with asked_files(run, FIGURES, names) as stage:
         units = [
-            FigureUnit(run.path / UNFINISHED / f"of {figure.name}", run.path, figure, tuple(kinds), width)
+            FigureUnit(run.path / DRAFTS / f"of {figure.name}", run.path, figure, tuple(kinds), width)
             for figure in figures
         ]
         with ProgressBar("figures", len(units), transient=True) as bar, stopped_on_error(executor):
@@ -146,7 +146,7 @@ def stopped_on_error(executor: Executor) -> Iterator[None]:
 @contextmanager
 def asked_files(run: FinishedRun, folder_name: str, names: Sequence[str]) -> Iterator[Path]:
     """A scratch folder whose files move into a folder of the run when the block ends; listed before they do."""
-    scratch = run.path / UNFINISHED
+    scratch = run.path / DRAFTS
     with claimed(run.path) as folder:
         shutil.rmtree(scratch, ignore_errors=True)  # what a killed process left
         try:

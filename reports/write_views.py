@@ -11,8 +11,7 @@ import shutil
 
 from exitbench.atomic_files import make_directory, write_text
 from exitbench.benchmarks.measures.cost_file import read_cost
-from exitbench.benchmarks.results.files import UNITS
-from exitbench.output_folder import VIEWS, claimed
+from exitbench.output_folder import UNITS, VIEWS, claimed
 from exitbench.reports.findings.findings import findings
 from exitbench.reports.formats.all_formats import FORMATS
 from exitbench.reports.main_tables import main_tables, table_index

@@ -61,6 +61,17 @@ def test_a_link_out_of_the_folder_is_followed_neither_to_remove_nor_to_write(tmp
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["thesis"]
 
 
+@pytest.mark.parametrize("link", [".units", ".views", ".units/joined", LOCK])
+def test_a_link_in_the_place_of_what_is_unfinished_is_not_followed(tmp_path, link):
+    (tmp_path / "home").mkdir()
+    list_files(tmp_path / "out")
+    (tmp_path / "out" / link).parent.mkdir(exist_ok=True)
+    (tmp_path / "out" / link).symlink_to(tmp_path / "home" / ("new" if link == LOCK else ""))
+    with pytest.raises(InputError, match=r"found a link|symbolic link"), claimed(tmp_path / "out"):
+        pass
+    assert list((tmp_path / "home").iterdir()) == []
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"files": []}', '{"files": {"run": 3}}', "[" * 100_000])
 def test_an_inventory_that_is_none_is_refused(tmp_path, text):
     (tmp_path / INVENTORY).write_text(text)

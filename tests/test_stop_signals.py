@@ -13,7 +13,7 @@ import pytest
 
 from exitbench import atomic_files, file_locks, stop_signals
 from exitbench.atomic_files import whole_folder, write_text
-from exitbench.benchmarks.baselines import check_suite
+from exitbench.benchmarks.run import scratch_folder as scratch
 from exitbench.stop_signals import deferred_stops
 
 STEPS = 400
@@ -81,16 +81,14 @@ def test_ctrl_c_at_any_step_leaves_the_old_or_the_new_folder_and_nothing_else(tm
     assert 20 < step < STEPS - 1
 
 
-def test_ctrl_c_at_any_step_takes_a_check_s_scratch_folder_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(check_suite.tempfile, "tempdir", str(tmp_path))
+def test_ctrl_c_at_any_step_takes_a_scratch_folder_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
 
     def use() -> None:
-        with check_suite.scratch_folder() as folder:
+        with scratch.scratch_folder() as folder:
             (folder / "file").touch()
 
-    files = {check_suite.__file__, *WRITING}
+    files = {scratch.__file__, *WRITING}
     for step in range(1, STEPS):
         reached = stopped_at(step, files, use)
         assert [*tmp_path.iterdir()] == [], step

@@ -7,11 +7,7 @@ measured against.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,14 +22,12 @@ from exitbench.benchmarks.baselines.baseline_table import (
 )
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.run_suite import run_suite
+from exitbench.benchmarks.run.scratch_folder import scratch_folder
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.errors import InputError
 from exitbench.executors.executor import Executor
-from exitbench.stop_signals import deferred_stops
 
 FEWEST_RESAMPLES = 2
-SCRATCH = "exitbench-check-"
-"""The temporary folders of checks begin with this and the number of their process."""
 ERROR_RESAMPLES = 50
 """Enough for a standard error within about a tenth of itself."""
 
@@ -95,7 +89,6 @@ def recompute(
     suite: Suite, directories: Sequence[Path | str], executor: Executor | None, resamples: int
 ) -> tuple[list[Row], list[str]]:
     """The results of a suite with few resamples, and one line for everything that could not be computed."""
-    remove_abandoned()
     with scratch_folder() as folder:
         try:
             few = suite.asking(resamples=resamples)
@@ -103,40 +96,6 @@ def recompute(
         except InputError as error:
             return [], [str(error)]
         return outcome.files.rows(), [f"failed: {failure.label}: {failure.reason}" for failure in outcome.failures]
-
-
-@contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A temporary folder that is removed however the block ends, and at whatever step an interrupt comes."""
-    folder: Path | None = None
-    try:
-        with deferred_stops():
-            folder = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
-        yield folder
-        shutil.rmtree(folder, ignore_errors=True)
-    except BaseException:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def remove_abandoned() -> None:
-    """Take away the folders of checks that were killed, which could not do so themselves: their process is gone."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
-        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
-        if owner.isdecimal() and not is_alive(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def is_alive(process: int) -> bool:
-    """Whether a process of this number runs, whoever it belongs to."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's process, or a system that cannot say
-        return True
-    return True
 
 
 def errors_suite(suite: Suite, changes: Sequence[Move]) -> Suite:

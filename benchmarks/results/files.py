@@ -21,9 +21,6 @@ from exitbench.errors import InputError, one_line
 if TYPE_CHECKING:
     import pandas as pd
 
-UNITS = ".units"
-"""Where an unfinished run keeps its work."""
-
 
 def read_parquet(path: Path) -> pa.Table:
     """A parquet file as a table; pyarrow's own ``read_table`` loads what reads whole folders first."""

@@ -20,7 +20,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import move_files
-from exitbench.benchmarks.results.files import UNITS, RunFiles, check_unique, read_parquet, write_json, write_table
+from exitbench.benchmarks.results.files import RunFiles, check_unique, read_parquet, write_json, write_table
 from exitbench.benchmarks.results.schema import ACROSS, SCHEMAS, rows_of, rows_table, table_of
 from exitbench.benchmarks.run.across_caches.across_rows import across_rows
 from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache, load_sources
@@ -40,7 +40,7 @@ from exitbench.errors import InputError
 from exitbench.executors.executor import Executor, Performance, Step
 from exitbench.executors.local_pool import Workers
 from exitbench.executors.unit import Failure, is_done
-from exitbench.output_folder import ASKED, VIEWS, claimed, locked
+from exitbench.output_folder import ASKED, UNITS, VIEWS, claimed, locked
 from exitbench.signals.registry.discovery import load_registry
 
 PATIENCE = 60.0

@@ -34,6 +34,7 @@ from exitbench.cache.format.manifest import (
 )
 from exitbench.cache.format.manifest_file import parse_manifest
 from exitbench.cache.format.resuming import (
+    refuse_many_shards,
     refuse_other_total,
     started_provenance,
     written_ids,
@@ -153,6 +154,7 @@ class CacheWriter:
     def pending(self, total_rows: int) -> Iterator[range]:
         """The rows of each shard that this process still has to deliver, one range at a time."""
         self._total = total_rows
+        refuse_many_shards(self.path, total_rows, self.shard_rows)
         refuse_other_total(self.path, self._unfinished.done, self.shard_rows, total_rows)
         for number in range(self.rank % self.ranks, -(-total_rows // self.shard_rows), self.ranks):
             if number in self._unfinished.done:

@@ -111,6 +111,15 @@ def test_a_writer_refuses_more_shards_than_a_reader_takes(tmp_path: Path, monkey
         writer.add(labels=np.zeros(8, int), logits=np.zeros((2, 8, 2), "float32"))
 
 
+def test_a_writer_that_is_told_of_more_shards_than_a_reader_takes_makes_none(tmp_path: Path) -> None:
+    writer = CacheWriter(
+        tmp_path / "c", task=Task("demo", ("no", "yes")), split="dev", model=Model("m", None, 2, None), shard_rows=2
+    )
+    assert next(writer.pending(20_000)) == range(2)
+    with pytest.raises(InputError, match="at most 10,000 shards, found 20,001 rows, which make 10,001 of 2"):
+        next(writer.pending(20_001))
+
+
 def test_features_whose_norms_overflow_are_refused_before_a_cache_is_complete(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     weight, bias = rng.normal(size=(3, 2, 4)).astype("float32"), np.zeros((3, 2), "float32")

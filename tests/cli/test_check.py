@@ -1,12 +1,8 @@
 """``exitbench check``: green on the committed fixtures, red for every change that moves a number."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,7 @@ import torch
 import exitbench.benchmarks.replay.exit_events
 import exitbench.benchmarks.run.rows.ranking_rows
 import exitbench.benchmarks.scoring.score_cache
-from exitbench.benchmarks.baselines.check_suite import check_suite, remove_abandoned
+from exitbench.benchmarks.baselines.check_suite import check_suite
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.operating_point import at_threshold
 from exitbench.benchmarks.results.status import Estimate
@@ -243,18 +239,3 @@ def test_a_cache_that_is_gone_is_red(pinned: Path, tmp_path: Path, capsys: pytes
         shutil.copy(pinned / name, tmp_path / name)
     assert run(*small(tmp_path)) == 1
     assert "1 of 1 caches are missing: little" in capsys.readouterr().out
-
-
-@pytest.mark.process
-def test_a_check_takes_away_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    abandoned, running = tmp_path / f"exitbench-check-{ended.pid}-x", tmp_path / f"exitbench-check-{os.getpid()}-x"
-    users_folder = tmp_path / "exitbench-check-notes"
-    for folder in (abandoned, running, users_folder):
-        folder.mkdir()
-    remove_abandoned()
-    assert not abandoned.exists()
-    assert running.exists()
-    assert users_folder.exists()

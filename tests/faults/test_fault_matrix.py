@@ -24,8 +24,8 @@ WORKING, STARTING = (
 )
 LIMITS = ("full disk", "few open files", "second instance")
 """Faults that are another one each time."""
-KILLED_ONLY = ("run --jobs 2", "report")
-"""These take seconds each and share their code with ``run``: all other faults are for the slow tests."""
+KILLED_ONLY = ("run --jobs 2", "report", "table", "figure", "derive", "cascade")
+"""These share their code with ``run`` or ``import``: all other faults are for the slow tests."""
 LATER = ("output to a broken pipe", "output to a full disk")
 STARTED = ("run --jobs 2", "compact")
 """These are killed while they start in the default tests too: with workers and without."""

@@ -6,6 +6,7 @@ Each process leads a session of its own, so that whatever it leaves behind can b
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import json
 import math
@@ -218,6 +219,7 @@ def serve() -> None:
     """Answer requests from standard input until it ends."""
     for module in (*LIBRARIES, *all_modules()):
         importlib.import_module(module)
+    gc.freeze()  # else the collector of every process copies all pages
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         request = json.loads(line)

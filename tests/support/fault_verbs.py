@@ -106,6 +106,8 @@ VERBS = (
         ("cache", "made"),
         lambda folder: (folder / "index.html").exists(),
     ),
+    Verb("table", ("table", "made", "--all"), "made", ("cache", "made"), is_run),
+    Verb("figure", ("figure", "made", "trade-off", "--format", "svg"), "made", ("cache", "made"), is_run),
     Verb("check --update", ("check", "small.toml", "--update", "--jobs", "1"), "small.csv", ("cache", "small.toml")),
     Verb(
         "import",
@@ -116,6 +118,20 @@ VERBS = (
         ("made/manifest.json",),
     ),
     Verb("compact", ("compact", "cache", "made"), "made", complete=is_cache),
+    Verb(
+        "derive",
+        ("derive", "temperature", "--train", "cache", "--on", "cache", "--out", "made"),
+        "made",
+        complete=is_cache,
+        unfinished=("made/manifest.json",),
+    ),
+    Verb(
+        "cascade",
+        ("cascade", "cache", "cache", "--costs", "1,4", "--out", "made"),
+        "made",
+        complete=is_cache,
+        unfinished=("made/manifest.json",),
+    ),
     Verb(
         "collect",
         (*COLLECT, "--shard-rows", "8", "--batch-size", "4", "--device", "cpu", "--out", "made"),

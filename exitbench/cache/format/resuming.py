@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.cache.format.manifest import VERSION_2, Manifest, Provenance, ShardEntry
+from exitbench.cache.format.manifest_file import MOST_SHARDS
 from exitbench.cache.format.safetensors_file import open_tensors
 from exitbench.errors import InputError
 
@@ -73,6 +74,16 @@ def refuse_other_shards(path: Path, done: Mapping[int, ShardEntry], shard_rows: 
             raise InputError(
                 f"{path}: cannot resume: expected shards of {shard_rows} rows, found {entry.rows} in {entry.file}"
             )
+
+
+def refuse_many_shards(path: Path, total_rows: int, shard_rows: int) -> None:
+    """``total_rows`` must fit into as many shards as a manifest may list; to be asked before the first is made."""
+    shards = -(-total_rows // shard_rows)
+    if shards > MOST_SHARDS:
+        raise InputError(
+            f"{path}: expected at most {MOST_SHARDS:,} shards, found {total_rows:,} rows,"
+            f" which make {shards:,} of {shard_rows:,}; give larger ones"
+        )
 
 
 def refuse_other_total(path: Path, done: Mapping[int, ShardEntry], shard_rows: int, total_rows: int) -> None:

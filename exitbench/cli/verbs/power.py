@@ -89,10 +89,9 @@ def measured(
     options: Mapping[str, object],
 ) -> list[DetectableDifference]:
     """What caches and suites can show, from a run that is not kept."""
-    from tempfile import TemporaryDirectory
-
     from exitbench.benchmarks.run.detectable_differences import detectable_differences
     from exitbench.benchmarks.run.run_suite import run_suite
+    from exitbench.benchmarks.run.scratch_folder import scratch_folder
     from exitbench.cli.signals_option import load
     from exitbench.cli.verbs.run import suites_of
     from exitbench.errors import InputError
@@ -111,9 +110,9 @@ def measured(
             thresholds={},
             **changes,
         )
-        with TemporaryDirectory() as folder:
+        with scratch_folder() as folder:
             outcome = run_suite(
-                lean, Path(folder) / "run", directories=signals_dirs, tables=("results", "pairs"), arguments=["power"]
+                lean, folder / "run", directories=signals_dirs, tables=("results", "pairs"), arguments=["power"]
             )
             if outcome.failures:
                 raise InputError(f"{outcome.failures[0].label}: {outcome.failures[0].reason}")

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from exitbench.cache import CacheWriter, Model, Task
 from exitbench.cache.format.manifest import SPLIT_ROLES, Output, SplitRole
+from exitbench.cache.format.resuming import refuse_many_shards
 from exitbench.errors import InputError, did_you_mean, one_line
 from exitbench.models.devices import library_versions, processes
 from exitbench.models.own_network.contract import ExitAnswers, Network, exit_answers, head_pairs
@@ -73,6 +74,7 @@ def collect_network(
     state = processes("auto")
     with foreign_code(reference):
         total = network.total_rows
+        refuse_many_shards(out, total, shard_rows)
         if network.module is not None:
             network.module.eval()
         rows_sha256 = _rows_sha256(network, total)

@@ -60,6 +60,13 @@ def test_a_wrong_form_is_one_line_that_names_the_exit(changes: dict[str, Any], m
     assert not (tmp_path / "cache").exists()
 
 
+def test_more_rows_than_a_cache_can_list_are_refused_before_the_network_is_asked(tmp_path: Path) -> None:
+    network = Network(lambda rows: [], pytest.fail, CLASSES, rows=10**18)
+    with pytest.raises(InputError, match=r"^nets.py:f: .*at most 10,000 shards, found 1,000,000,000,000,000,000 rows"):
+        collected(network, tmp_path / "cache", reference="nets.py:f")
+    assert not (tmp_path / "cache").exists()
+
+
 A, B, C = torch.ones(3, 3), torch.ones(3, 4), torch.ones(3)
 
 
