@@ -22,15 +22,10 @@ from exitbench.errors import InputError, did_you_mean
 from exitbench.places import cache_directories
 from exitbench.progress import ProgressBar
 from exitbench.signals.contract.layer import Input, Layer, State
+from exitbench.signals.contract.raw_memory import memory_watched
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.stepping import validated_score
-from exitbench.signals.contract.written_inputs import (
-    TensorCopies,
-    TensorVersions,
-    head_tensors,
-    layer_tensors,
-    small_tensors,
-)
+from exitbench.signals.contract.written_inputs import SharedInputs
 from exitbench.signals.registry.discovery import load_registry
 
 Scores = NDArray[np.float64]
@@ -136,44 +131,41 @@ def score_blocks(
     cache: Cache, signals: Sequence[ExitSignal], outcomes: list[Scores | InputError], chosen: NDArray[np.bool_]
 ) -> None:
     """Fill the scores of the chosen samples in ``outcomes`` block by block, or put a signal's error in their place."""
-    heads: dict[int, TensorCopies] = {}
-    for rows in cache.blocks():
-        numbers = (rows.start + np.flatnonzero(chosen[rows])).tolist()
-        if not numbers:
-            continue
-        first = int(chosen[: rows.start].sum())
-        filled = slice(first, first + len(numbers))
-        taken = None if chosen[rows].all() else torch.from_numpy(chosen[rows])
-        states: list[State] = [None] * len(signals)
-        for index in range(1, cache.layers):
-            alive = scored_positions(outcomes)
-            if not alive:
-                return
-            declared = {signals[position].inputs for position in alive}
-            layer = read_layer(cache, index, rows, frozenset[Input]().union(*declared))
-            layer = layer if taken is None else layer.take(taken)
-            versions, copies = TensorVersions(layer_tensors(layer)), TensorCopies(small_tensors(layer))
-            layer.derived.keep_copies = True
-            if layer.head is not None and index not in heads:
-                heads[index] = TensorCopies(head_tensors(layer.head))
-            views = {inputs: layer.only(inputs) for inputs in declared}
-            for position in alive:
-                signal, scores = signals[position], outcomes[position]
-                assert isinstance(scores, np.ndarray)
-                try:
-                    block, states[position] = signal.step(views[signal.inputs], states[position])
-                    block = validated_score(signal, layer, block, rows=numbers)
-                    scores[index - 1, filled] = block.cpu().numpy()
-                except Exception as error:  # a plug-in may raise anything; the other signals go on
-                    outcomes[position] = named(signal, error)
-            tensor = versions.written() or layer.derived.written() or copies.written()
-            tensor = tensor or written_features(layer, cache, rows, taken)
-            if tensor:
-                raise WrittenInputError(tensor, index)
-    for index, head_copies in heads.items():
-        # A head serves every block: a write that came late would be taken for its first state.
-        if tensor := head_copies.written():
-            raise WrittenInputError(tensor, index)
+    shared = SharedInputs()
+    with memory_watched(shared.copy_new):
+        for rows in cache.blocks():
+            numbers = (rows.start + np.flatnonzero(chosen[rows])).tolist()
+            if not numbers:
+                continue
+            first = int(chosen[: rows.start].sum())
+            filled = slice(first, first + len(numbers))
+            taken = None if chosen[rows].all() else torch.from_numpy(chosen[rows])
+            states: list[State] = [None] * len(signals)
+            for index in range(1, cache.layers):
+                alive = scored_positions(outcomes)
+                if not alive:
+                    return
+                declared = {signals[position].inputs for position in alive}
+                layer = read_layer(cache, index, rows, frozenset[Input]().union(*declared))
+                layer = layer if taken is None else layer.take(taken)
+                shared.begin(layer)
+                views = {inputs: layer.only(inputs) for inputs in declared}
+                for position in alive:
+                    signal, scores = signals[position], outcomes[position]
+                    assert isinstance(scores, np.ndarray)
+                    try:
+                        block, states[position] = signal.step(views[signal.inputs], states[position])
+                        block = validated_score(signal, layer, block, rows=numbers)
+                        torch.from_numpy(scores)[index - 1, filled] = block
+                    except Exception as error:  # a plug-in may raise anything; the other signals go on
+                        outcomes[position] = named(signal, error)
+                tensor = shared.end()
+                if shared.memory_asked:
+                    tensor = tensor or written_features(layer, cache, rows, taken)
+                if tensor:
+                    raise WrittenInputError(tensor, index)
+    if written := shared.written_head():
+        raise WrittenInputError(*written)
 
 
 def written_features(layer: Layer, cache: Cache, rows: slice, taken: Tensor | None) -> str:

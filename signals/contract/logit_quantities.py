@@ -11,10 +11,6 @@ FEW_CLASSES = 3
 """Up to here the order of a sum over classes is the same in every memory layout."""
 
 
-STEPS = (("logits", "largest"), ("logits", "shifted"), ("logits", "log total"))
-"""What is kept on the way to other quantities and no signal is handed: torch's count of writes is enough for it."""
-
-
 def version(tensor: Tensor) -> int:
     """How often torch has seen this tensor written in place; it does not count in inference mode."""
     return 0 if tensor.is_inference() else tensor._version
@@ -28,10 +24,8 @@ def same_bits(tensor: Tensor, other: Tensor) -> bool:
 class Derived(dict[object, Tensor]):
     """What was derived from a layer's logits, by key; remembers the version of each tensor when it was derived.
 
-    With ``keep_copies`` also its numbers: a write by another way than torch's (an array, ``.data``) has no version.
+    After :meth:`copy_new` also its numbers: a write by another way than torch's (an array, ``.data``) has no version.
     """
-
-    keep_copies = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,8 +35,12 @@ class Derived(dict[object, Tensor]):
     def __setitem__(self, key: object, tensor: Tensor) -> None:
         super().__setitem__(key, tensor)
         self._versions[key] = version(tensor)
-        if self.keep_copies and key not in STEPS:
-            self._copies[key] = tensor.clone()
+
+    def copy_new(self) -> None:
+        """Copy what was derived since the last call."""
+        for key, tensor in tuple(self.items()):
+            if key not in self._copies:
+                self._copies[key] = tensor.clone()
 
     def written(self) -> str:
         """The name of a tensor that was written into since it was derived; empty where none was."""

@@ -13,6 +13,8 @@ from exitbench.benchmarks.scoring.score_cache import fitted, score_each
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.errors import InputError
 from exitbench.signals import ExitSignal, Layer, Reference, Tensor, load_registry
+from exitbench.signals.contract.raw_memory import METHODS
+from exitbench.signals.contract.written_inputs import SharedInputs
 
 RIVALS = ("deebert", "right-tool", "pabee", "e-lang", "nsp", "cap", "random")
 
@@ -39,6 +41,14 @@ def numpy_write(tensor: Tensor) -> None:
     tensor.numpy()[...] = 0
 
 
+def storage_write(tensor: Tensor) -> None:
+    tensor.untyped_storage().fill_(0)
+
+
+def replace_data(tensor: Tensor) -> None:
+    tensor.data = torch.zeros_like(tensor)
+
+
 DEEDS: dict[str, tuple[Callable[[Layer], object], str]] = {
     "logits": (lambda layer: layer.logits.mul_(-1), "layer.logits"),
     "part of the logits": (lambda layer: layer.logits[:1, :1].add_(5), "layer.logits"),
@@ -56,6 +66,12 @@ DEEDS: dict[str, tuple[Callable[[Layer], object], str]] = {
     "head by data": (lambda layer: layer.head.offset.data.zero_(), "layer.head.offset"),
     "probabilities by numpy": (lambda layer: numpy_write(layer.probabilities), "derived from the layer"),
     "probabilities": (lambda layer: layer.probabilities.fill_(0.5), "derived from the layer"),
+    "a view by numpy": (lambda layer: layer.logits[:, :1].numpy().fill(9), "layer.logits"),
+    "sorted by numpy": (lambda layer: np.asarray(layer.logits).sort(axis=0), "layer.logits"),
+    "by a capsule": (lambda layer: np.from_dlpack(layer.logits).fill(9), "layer.logits"),
+    "by its storage": (lambda layer: storage_write(layer.logits), "layer.logits"),
+    "by another tensor's data": (lambda layer: replace_data(layer.logits), "layer.logits"),
+    "in inference mode": (lambda layer: torch.inference_mode()(layer.logits.mul_)(2), "layer.logits"),
 }
 
 
@@ -95,6 +111,44 @@ def test_a_head_that_is_written_into_a_layer_later_is_noticed(path: Path) -> Non
     nsp = load_registry().make("nsp")
     outcomes = score_each(Cache(path), [Late(), nsp])
     np.testing.assert_array_equal(outcomes[1], score_each(Cache(path), [nsp])[0])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kept", [0, 1], ids=["of an earlier layer", "of this layer"])
+def test_a_head_s_memory_that_is_asked_for_late_is_noticed(kept: int, path: Path) -> None:
+    class Late(Vandal):
+        seen: ClassVar[list[Layer]] = []
+
+        def score(self, layer: Layer) -> Tensor:
+            self.seen.append(layer)
+            if len(self.seen) == 2:
+                numpy_write(self.seen[kept].head.bias)  # type: ignore[union-attr]
+            return layer.entropy.clone()
+
+    nsp = load_registry().make("nsp")
+    outcomes = score_each(Cache(path), [Late(), nsp])
+    np.testing.assert_array_equal(outcomes[1], score_each(Cache(path), [nsp])[0])  # type: ignore[arg-type]
+
+
+def test_an_array_that_is_only_read_is_no_write_and_torch_is_as_before(path: Path) -> None:
+    class Reader(Vandal):
+        def score(self, layer: Layer) -> Tensor:
+            return torch.from_numpy(layer.entropy.numpy().copy()) + 0 * layer.probabilities.data[:, 0]
+
+    before = {name: getattr(torch.Tensor, name) for name in (*METHODS, "data")}
+    own = set(vars(torch.Tensor))
+    deebert = load_registry().make("deebert")
+    outcomes = score_each(Cache(path), [Reader(), deebert])
+    np.testing.assert_array_equal(outcomes[0], outcomes[1])  # type: ignore[arg-type]
+    assert {name: getattr(torch.Tensor, name) for name in before} == before
+    assert set(vars(torch.Tensor)) == own
+
+
+def test_a_signal_that_asks_for_no_memory_costs_no_copy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = []
+    monkeypatch.setattr(SharedInputs, "copy_new", lambda shared: copied.append(shared._layer))
+    signals = [load_registry().make(text) for text in RIVALS]
+    score_each(Cache(path), signals)
+    assert [layer for layer in copied if layer is not None] == []
 
 
 def test_a_signal_that_writes_into_a_head_while_it_learns_is_named(path: Path) -> None:
