@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -106,8 +107,10 @@ def positions(ids: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.in
 def member_costs(members: Sequence[Cache], costs: Sequence[float] | None) -> tuple[list[float], CostUnit]:
     """What each network costs alone and in which unit; an InputError where they cannot be compared."""
     if costs is not None:
-        if len(costs) != len(members) or not all(np.isfinite(cost) and cost > 0 for cost in costs):
-            raise InputError(f"expected {len(members)} costs above 0, one for each cache, found {list(costs)}")
+        if len(costs) != len(members) or not all(cost > 0 for cost in costs) or not math.isfinite(sum(costs)):
+            raise InputError(
+                f"expected {len(members)} costs above 0, one for each cache, with a finite sum, found {list(costs)}"
+            )
         return list(costs), "relative"
     units = {member.manifest.cost_unit for member in members}
     known = [member.costs[-1] for member in members if member.costs is not None]

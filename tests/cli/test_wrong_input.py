@@ -257,6 +257,8 @@ SIGNALS = {
     "parameters": '{"name": "deebert", "parameters": [1]}',
     "learned": '{"name": "deebert", "parameters": {}, "learned": 4}',
 }
+DERIVE = ["derive", "temperature", "--train", "caches/little", "--on", "caches/little", "--out", "made"]
+CASCADE = ["cascade", "caches/little", "caches/little", "--costs", "1,4", "--out", "made"]
 INFER = ["infer", "texts.txt", "--model", "model", "--threshold", "1", "--signal-file", "signal.json"]
 
 CASES: list[tuple[str, list[str], Damage]] = [
@@ -285,6 +287,15 @@ CASES: list[tuple[str, list[str], Damage]] = [
     ("out-not-utf-8", [*CACHE_VERBS["run"][:-1], "o\udcff"], lambda _: None),
     ("jobs", [*SUITE_VERBS["run"][:-1], "1000000"], lambda _: None),
     ("import-device", [word.replace("arrays.npz", "/dev/zero") for word in IMPORT], lambda _: None),
+    *((f"derive-shard-{name}", DERIVE, damage) for name, damage in SHARDS.items()),
+    ("derive-manifest", DERIVE, cut(MANIFEST)),
+    ("derive-many-rows", DERIVE, changed(MANIFEST, "rows", value=10**18)),
+    ("cascade-shard", CASCADE, cut(SHARD)),
+    ("cascade-costs", [*CASCADE[:4], "1e308,1e308", "--out", "made"], lambda _: None),
+    ("table-record", ["table", "run", "main"], cut(RECORD)),
+    ("table-results", ["table", "run", "--all"], parquet("results", a=[1, 2])),
+    ("figure-curves", ["figure", "run", "trade-off"], VIEWS["curves-cut"]),
+    ("figure-types", ["figure", "run", "--all", "--jobs", "1"], retyped("curves", "cost", "text")),
     *((f"infer-{name}", INFER, content("signal.json", text)) for name, text in SIGNALS.items()),
 ]
 
