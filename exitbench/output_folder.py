@@ -7,6 +7,7 @@ system gives up the lock of a process that has ended, however it ended.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -153,7 +154,7 @@ def refuse_links(path: Path) -> None:
     """Raise InputError for a link where unfinished work lies: that would be written, and removed, wherever it leads."""
     for scratch in (path / UNITS, path / DRAFTS):
         below = (Path(folder) / name for folder, folders, files in os.walk(scratch) for name in (*folders, *files))
-        for item in (scratch, *below):
+        for item in itertools.chain([scratch], below):  # what lies behind a link is not looked at
             if item.is_symlink():
                 raise InputError(f"{item}: expected a file or folder inside {path}, or nothing, found a link")
 

@@ -13,7 +13,7 @@ import pytest
 
 from exitbench import atomic_files, file_locks, stop_signals
 from exitbench.atomic_files import whole_folder, write_text
-from exitbench.benchmarks.run import scratch_folder as scratch
+from exitbench.benchmarks.baselines import scratch_folder as scratch
 from exitbench.stop_signals import deferred_stops
 
 STEPS = 400

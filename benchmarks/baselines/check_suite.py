@@ -20,9 +20,9 @@ from exitbench.benchmarks.baselines.baseline_table import (
     with_errors,
     write_baseline,
 )
+from exitbench.benchmarks.baselines.scratch_folder import scratch_folder
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.run_suite import run_suite
-from exitbench.benchmarks.run.scratch_folder import scratch_folder
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.errors import InputError
 from exitbench.executors.executor import Executor

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
 from exitbench.benchmarks.scoring.fit_cache import remembered
+from exitbench.benchmarks.scoring.raw_memory import memory_watched
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError, did_you_mean
 from exitbench.places import cache_directories
 from exitbench.progress import ProgressBar
 from exitbench.signals.contract.layer import Input, Layer, State
-from exitbench.signals.contract.raw_memory import memory_watched
 from exitbench.signals.contract.signal import ExitSignal
 from exitbench.signals.contract.stepping import validated_score
 from exitbench.signals.contract.written_inputs import SharedInputs

@@ -89,9 +89,9 @@ def measured(
     options: Mapping[str, object],
 ) -> list[DetectableDifference]:
     """What caches and suites can show, from a run that is not kept."""
+    from exitbench.benchmarks.baselines.scratch_folder import scratch_folder
     from exitbench.benchmarks.run.detectable_differences import detectable_differences
     from exitbench.benchmarks.run.run_suite import run_suite
-    from exitbench.benchmarks.run.scratch_folder import scratch_folder
     from exitbench.cli.signals_option import load
     from exitbench.cli.verbs.run import suites_of
     from exitbench.errors import InputError

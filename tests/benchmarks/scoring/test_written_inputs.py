@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from exitbench.benchmarks.scoring.raw_memory import METHODS
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.errors import InputError
 from exitbench.signals import ExitSignal, Layer, Reference, Tensor, load_registry
-from exitbench.signals.contract.raw_memory import METHODS
 from exitbench.signals.contract.written_inputs import SharedInputs
 
 RIVALS = ("deebert", "right-tool", "pabee", "e-lang", "nsp", "cap", "random")

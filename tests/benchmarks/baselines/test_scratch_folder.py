@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exitbench.benchmarks.run.scratch_folder import scratch_folder
+from exitbench.benchmarks.baselines.scratch_folder import scratch_folder
 
 
 @pytest.mark.process
