@@ -88,9 +88,9 @@ class SharedInputs:
 
     def written_head(self) -> tuple[str, int] | None:
         """The name of a head's tensor that was written into, and its layer."""
-        versions = {index: versions for index, (_, versions) in self._heads.items()}
-        for index, watched in (*versions.items(), *self._head_copies.items()):
-            if tensor := watched.written():
+        for index, (_, versions) in self._heads.items():
+            copied = self._head_copies[index].written() if index in self._head_copies else ""
+            if tensor := versions.written() or copied:
                 return tensor, index
         return None
 
