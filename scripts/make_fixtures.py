@@ -65,7 +65,7 @@ def train_words(recipe: Recipe) -> list[str]:
     model = f"models/{recipe.encoder}-{recipe.task}"
     words = ["train", "--model", recipe.encoder, "--task", recipe.task, "--data-dir", "glue", "--out", model]
     words += [*COMMON, "--epochs", str(recipe.epochs), "--batch-size", str(recipe.batch)]
-    words += ["--loss", recipe.loss] if recipe.loss != "sum" else []
+    words += ["--recipe", recipe.loss] if recipe.loss != "sum" else []
     words += ["--max-train-rows", str(recipe.rows)] if recipe.rows else []
     words += ["--max-dev-rows", str(recipe.dev_rows)] if recipe.dev_rows else []
     return words

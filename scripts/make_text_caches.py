@@ -141,7 +141,7 @@ class Network:
         """The training, as words after ``exitbench``."""
         words = common(self.task, f"data/{self.task.name}", f"models/{self.name}", CHOSEN, self.seed)
         rows, shown = (SEED_ROWS_SEEN, 32) if self.seed in SEEDS else (ROWS_SEEN, 200)
-        words += ["--loss", SEED_LOSS] if self.seed in SEEDS else []
+        words += ["--recipe", SEED_LOSS] if self.seed in SEEDS else []
         words += ["--epochs", str(self.task.epochs(rows)), "--max-train-rows", str(rows)]
         return ["train", *words, "--max-dev-rows", str(shown)]
 

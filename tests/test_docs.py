@@ -12,7 +12,7 @@ import exitbench
 from exitbench.cache import synthetic_cache
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "docs" / "cache-format.md", ROOT / "docs" / "deriving.md"]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("cache-format", "deriving", "recipes"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -11,8 +11,8 @@ from exitbench.signals import ExitSignal
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("signals", "benchmarks", "reports", "exitbench")
-CONTENT = ("signals", "benchmarks/speed", "exitbench/cli/verbs")
-"""Folders where one file is one signal, benchmark or verb; they may hold any number."""
+CONTENT = ("signals", "benchmarks/speed", "exitbench/cli/verbs", "exitbench/models/recipes")
+"""Folders where one file is one signal, benchmark, verb or recipe; they may hold any number."""
 
 LIMIT = 15
 MACHINERY = {"conformance", "contract", "registry"}

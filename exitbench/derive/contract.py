@@ -8,15 +8,14 @@ that the full network stays what it was and every derived cache can be compared 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from exitbench.cache import Cache
-from exitbench.signals.contract.parameters import parameters, signal_text
-from exitbench.signals.contract.signal import Reference
+from exitbench.signals.contract.signal import Parametrised
 
 Need = Literal["features", "labels"]
 WeightBias = tuple[Tensor, Tensor]
@@ -43,7 +42,7 @@ class DerivedAnswers(ABC):
 
 
 @dataclass(frozen=True)
-class AnswerMethod(ABC):
+class AnswerMethod(Parametrised, ABC):
     """A way of giving every internal exit another answer.
 
     A subclass is a ``@dataclass(frozen=True)`` too: it sets the class variables, writes its parameters as fields made
@@ -51,25 +50,8 @@ class AnswerMethod(ABC):
     is what the cache that it is fitted on must have; features are then read from the other cache as well.
     """
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    reference: ClassVar[Reference]
+    kind: ClassVar[str] = "method"
     needs: ClassVar[frozenset[Need]]
-
-    def __post_init__(self) -> None:
-        for parameter in parameters(type(self)):
-            value = parameter.checked(self.name, getattr(self, parameter.attribute))
-            object.__setattr__(self, parameter.attribute, value)
-
-    @property
-    def text(self) -> str:
-        """The shortest text that makes this method again, such as ``heads[penalty=0.1]``."""
-        return signal_text(self)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Every parameter with its value."""
-        return {parameter.name: getattr(self, parameter.attribute) for parameter in parameters(type(self))}
 
     @abstractmethod
     def fit(self, calibration: Cache) -> DerivedAnswers:

@@ -183,7 +183,7 @@ def _forward(
     for batch_rows in length_batches(tokens.lengths, rows, batch_size):
         batch = tokens.batch(batch_rows)
         with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
-            features, logits = model.forward_all((batch.pin() if on_gpu else batch).to(device))
+            features, logits = model((batch.pin() if on_gpu else batch).to(device))
         norm = torch.linalg.vector_norm(features + shift, dim=2)
         stored_features = None if stored is None else features.to(stored)
         yield Outputs(

@@ -92,7 +92,7 @@ def _fields(signal: type[ExitSignal]) -> str:
     for parameter in parameters(signal):
         for value in (*parameter.grid, *parameter.choices):
             try:
-                parameter.checked(signal.name, value)
+                parameter.checked(f"signal {signal.name}", value)
             except InputError as error:
                 return f"the grid or choices of {parameter.name} hold a value that is not allowed: {error}"
     return ""

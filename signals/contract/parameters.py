@@ -62,8 +62,11 @@ class Parameter:
         bound += f", above {self.above:g}" if self.above is not None else ""
         return TYPES[self.type] + bound
 
-    def read(self, signal: str, written: str) -> Any:
-        """The value that ``written`` stands for; an InputError where it is ill-typed or not allowed."""
+    def read(self, owner: str, written: str) -> Any:
+        """The value that ``written`` stands for; an InputError where it is ill-typed or not allowed.
+
+        ``owner`` is whose parameter it is, in words: ``signal cap``.
+        """
         value: Any = written
         if self.type is bool:
             value = {"true": True, "false": False}.get(written, written)
@@ -71,15 +74,15 @@ class Parameter:
             value = int(written)
         elif self.type is float and DECIMAL.fullmatch(written):
             value = float(written)
-        return self.checked(signal, value)
+        return self.checked(owner, value)
 
-    def checked(self, signal: str, value: Any) -> Any:
+    def checked(self, owner: str, value: Any) -> Any:
         """``value`` as the declared type, or an InputError that says what is allowed."""
         typed = self._typed(value)
         if typed is None or not self._within(typed):
             written = value_text(value) if isinstance(value, bool | int | float | str) else repr(value)
             near = did_you_mean(written, (value_text(choice) for choice in self.choices))
-            raise InputError(f"signal {signal}: {self.name} must be {self.allowed}, found {written!r}.{near}")
+            raise InputError(f"{owner}: {self.name} must be {self.allowed}, found {written!r}.{near}")
         return typed
 
     def _typed(self, value: Any) -> Any:

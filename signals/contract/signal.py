@@ -39,6 +39,35 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Parametrised:
+    """What has a name and parameters, which are checked when it is made: a signal, a method of ``derive``, a recipe.
+
+    A subclass is a ``@dataclass(frozen=True)`` too and writes its parameters as fields made by :func:`parameter`.
+    """
+
+    kind: ClassVar[str]
+    """What a message calls it: ``signal``, ``method``, ``recipe``."""
+    name: ClassVar[str]
+    title: ClassVar[str]
+    reference: ClassVar[Reference]
+
+    def __post_init__(self) -> None:
+        for parameter in parameters(type(self)):
+            value = parameter.checked(f"{self.kind} {self.name}", getattr(self, parameter.attribute))
+            object.__setattr__(self, parameter.attribute, value)
+
+    @property
+    def text(self) -> str:
+        """The shortest text that makes this again, such as ``cap[alpha=0.1]``; defaults are left out."""
+        return signal_text(self)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Every parameter with its value."""
+        return {parameter.name: getattr(self, parameter.attribute) for parameter in parameters(type(self))}
+
+
+@dataclass(frozen=True)
 class Continuous:
     """Any real threshold."""
 
@@ -66,7 +95,7 @@ class Integers:
 
 
 @dataclass(frozen=True)
-class ExitSignal:
+class ExitSignal(Parametrised):
     """One number per sample and internal layer, a direction, and the first layer that may exit.
 
     A subclass is a ``@dataclass(frozen=True)`` too. It sets the class variables, writes its
@@ -79,9 +108,7 @@ class ExitSignal:
     code does otherwise.
     """
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    reference: ClassVar[Reference]
+    kind: ClassVar[str] = "signal"
     exits_when: ClassVar[Direction]
     inputs: ClassVar[frozenset[Input]]
     thresholds: ClassVar[Continuous | Integers] = Continuous()
@@ -90,16 +117,6 @@ class ExitSignal:
     probability_of: ClassVar[str] = ""
     forms: ClassVar[tuple[Form, ...]] = ()
     beyond_the_score: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        for parameter in parameters(type(self)):
-            value = parameter.checked(self.name, getattr(self, parameter.attribute))
-            object.__setattr__(self, parameter.attribute, value)
-
-    @property
-    def text(self) -> str:
-        """The shortest text that makes this signal again, such as ``cap[alpha=0.1]``; defaults are left out."""
-        return signal_text(self)
 
     @property
     def parameters_text(self) -> str:

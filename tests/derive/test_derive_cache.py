@@ -20,7 +20,7 @@ def derived(written: str, train: Cache, source: Cache, out: Path, **options: boo
     return Cache(out)
 
 
-@pytest.mark.parametrize("name", sorted(METHODS.methods))
+@pytest.mark.parametrize("name", sorted(METHODS.classes))
 def test_rows_labels_and_the_last_layer_stay(name: str, train: Cache, source: Cache, tmp_path: Path) -> None:
     made = derived(name, train, source, tmp_path / "out")
     assert verify(tmp_path / "out") == []

@@ -54,7 +54,7 @@ def test_the_cache_holds_what_the_network_says_one_row_at_a_time(
     assert cache.ids.tolist() == list(range(53))
     assert (cache.rows, cache.layers, cache.classes, cache.has_features) == (53, 4, 2, features != "none")
     assert cache.has_offset_norms
-    rows = [model.forward_all(tokens.batch([row])) for row in range(53)]
+    rows = [model(tokens.batch([row])) for row in range(53)]
     tolerance = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 1e-2, "none": 0.0}[features]
     for m in range(1, 5):
         inputs = torch.cat([feature[m - 1] for feature, _ in rows])

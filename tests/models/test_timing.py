@@ -100,7 +100,7 @@ def test_the_plain_network_is_the_last_layer_of_all() -> None:
     model = small(classes=3)
     batch = random_batch(model, 6, 20)
     with torch.no_grad():
-        assert torch.equal(plain_answer(model, batch), model(batch)[-1].argmax(dim=1))
+        assert torch.equal(plain_answer(model, batch), model(batch).logits[-1].argmax(dim=1))
 
 
 def test_random_inputs_and_models_are_the_same_every_time() -> None:

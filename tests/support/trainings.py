@@ -1,5 +1,8 @@
 """A small training and the same written out by hand, for the tests of training."""
 
+import os
+import signal
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +11,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from exitbench.cache import TASKS
-from exitbench.models.data.batches import Tokens, tokenize, training_batches
+from exitbench.models.data.batches import TokenBatch, Tokens, tokenize, training_batches
 from exitbench.models.data.labelled import load_examples
 from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
 from exitbench.models.training.checkpoints import step_seed
 from exitbench.models.training.learning_rates import TrainingOptions
+from exitbench.models.training.recipe_registry import load_recipes
 from exitbench.models.training.training import Training
 
 SST2 = TASKS["sst2"]
@@ -30,9 +34,29 @@ def split_tokens(model: MultiExitModel, reviews: Path, split: str) -> Tokens:
 
 def new_training(encoder: Path, reviews: Path, out: Path, options: TrainingOptions = OPTIONS, **more: Any) -> Training:
     model = more.pop("model", None) or new_model(encoder)
+    recipe = load_recipes().make(more.pop("recipe", "sum"))
     train, dev = (split_tokens(model, reviews, split) for split in ("train", "dev"))
     train = more.pop("wrap", lambda tokens: tokens)(train)
-    return Training(model, train, dev, SST2, options, out, **{"checkpoint_every": 0, **more})
+    return Training(model, train, dev, SST2, recipe, options, out, **{"checkpoint_every": 0, **more})
+
+
+@dataclass(frozen=True)
+class Alarming(Tokens):
+    """Tokens whose batch number ``at`` sends this process a real signal, as Ctrl-C or a scheduler does."""
+
+    at: int = 0
+    number: int = signal.SIGINT
+    calls: list[int] = field(default_factory=list)
+
+    def batch(self, rows: Any) -> TokenBatch:
+        self.calls.append(1)
+        if len(self.calls) == self.at:
+            os.kill(os.getpid(), self.number)
+        return super().batch(rows)
+
+
+def alarming(at: int, number: int) -> Any:
+    return lambda tokens: Alarming(**vars(tokens), at=at, number=number)
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
@@ -74,7 +98,7 @@ def plain_loop(encoder: Path, reviews: Path, options: TrainingOptions, ranks: in
         for rank, rows in enumerate(group):
             torch.manual_seed(step_seed(options.seed, step, rank))
             batch = tokens.batch(rows)
-            logits = model(batch)
+            logits = model(batch).logits
             loss = sum(nn.functional.cross_entropy(logits[m], batch.labels) for m in range(model.depth))
             (loss / ranks).backward()  # type: ignore[union-attr]
         nn.utils.clip_grad_norm_(model.parameters(), options.clip)

@@ -1,5 +1,6 @@
 """``exitbench list``: what there is, one line each."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from exitbench.cli.terminal import cell_text, column_lines, echo, echo_json, terminal_console
-from exitbench.errors import InputError
+from exitbench.errors import InputError, MissingExtraError
 
 
 class What(StrEnum):
@@ -17,6 +18,7 @@ class What(StrEnum):
     caches = "caches"
     suites = "suites"
     methods = "methods"
+    recipes = "recipes"
 
 
 def command(
@@ -24,25 +26,30 @@ def command(
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
+    recipes_dir: Annotated[
+        list[Path] | None, typer.Option("--recipes-dir", help="A folder with more recipes.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """List the signals, the caches that come with the clone, the suites, and the methods of `derive`.
+    """List signals, caches that come with the clone, suites, methods of `derive` and recipes of `train`.
 
     **Examples**
 
     `exitbench list` · `exitbench list signals --json` · `exitbench list signals --signals-dir my-signals`
     """
-    rows_of = {kind.value: _rows(kind, signals_dir or []) for kind in (What if what is None else [what])}
+    readers: dict[What, Callable[[], list[dict[str, Any]]]] = {
+        What.signals: lambda: _signals(signals_dir or []),
+        What.caches: _caches,
+        What.suites: _suites,
+        What.methods: _methods,
+        What.recipes: lambda: _recipes(recipes_dir or []),
+    }
+    rows_of = {kind.value: readers[kind]() for kind in (What if what is None else [what])}
     if as_json:
         echo_json(rows_of if what is None else rows_of[what.value])
         return
     for kind, rows in rows_of.items():
         _print_rows(kind, rows)
-
-
-def _rows(what: What, directories: list[Path]) -> list[dict[str, Any]]:
-    readers = {What.caches: _caches, What.suites: _suites, What.methods: _methods}
-    return _signals(directories) if what is What.signals else readers[what]()
 
 
 def _signals(directories: list[Path]) -> list[dict[str, Any]]:
@@ -114,19 +121,28 @@ def _methods() -> list[dict[str, Any]]:
 
 def _described_methods() -> list[dict[str, Any]]:
     from exitbench.derive.registry import load_methods
-    from exitbench.signals.contract.parameters import parameters
-    from exitbench.signals.registry.catalogue import parameter_text
 
-    return [
-        {
-            "key": name,
-            "title": method.title,
-            "needs": sorted(method.needs),
-            "parameters": [parameter_text(parameter) for parameter in parameters(method)],
-            "reference": {"year": method.reference.year, "link": method.reference.link},
-        }
-        for name, method in sorted(load_methods().methods.items())
-    ]
+    methods = load_methods()
+    return [{**row, "needs": sorted(methods.classes[row["key"]].needs)} for row in methods.described()]
+
+
+def _recipes(directories: list[Path]) -> list[dict[str, Any]]:
+    from exitbench.cli.loading.torch_later import without_torch
+
+    def described() -> list[dict[str, Any]]:
+        from exitbench.models.training.recipe_registry import load_recipes
+
+        recipes = load_recipes(directories)
+        return [
+            {**row, "exits": recipes.classes[row["key"]].exit_rule, "published": recipes.classes[row["key"]].published}
+            for row in recipes.described()
+        ]
+
+    try:
+        return without_torch(described)
+    except MissingExtraError as error:
+        echo(f"warning: recipes: {error}", err=True)
+        return []
 
 
 COLUMNS = {
@@ -134,6 +150,7 @@ COLUMNS = {
     "caches": ("name", "model", "task", "split", "rows", "layers", "classes", "features", "complete"),
     "suites": ("name", "caches", "signals", "protocols", "resamples", "description"),
     "methods": ("key", "title", "needs", "parameters", "reference"),
+    "recipes": ("key", "title", "exits", "parameters", "published", "reference"),
 }
 
 

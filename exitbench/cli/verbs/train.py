@@ -9,6 +9,7 @@ import typer
 
 from exitbench.cli.ctrl_c import STOPPED
 from exitbench.cli.terminal import echo
+from exitbench.errors import InputError
 
 DATA, EXITS, OPTIMISATION, MACHINE = "Data", "Exits", "Optimisation", "Machine and checkpoints"
 """The groups of options on the help page."""
@@ -53,9 +54,23 @@ def command(
     pooler: Annotated[
         str, typer.Option(help="Dense and tanh before the heads: shared, per-layer or none.", rich_help_panel=EXITS)
     ] = "shared",
-    loss: Annotated[
-        str, typer.Option(help="sum, depth-weighted (PABEE) or two-stage (DeeBERT).", rich_help_panel=EXITS)
+    recipe: Annotated[
+        str,
+        typer.Option(help="How the exits are trained: one of `exitbench list recipes`.", rich_help_panel=EXITS),
     ] = "sum",
+    gradient_equilibrium: Annotated[
+        bool,
+        typer.Option(
+            "--gradient-equilibrium",
+            help="A layer learns from the mean over the exits above it, not from their sum (ElasticBERT).",
+            rich_help_panel=EXITS,
+        ),
+    ] = False,
+    recipes_dir: Annotated[
+        list[Path] | None,
+        typer.Option("--recipes-dir", help="A folder with more recipes.", show_default=False, rich_help_panel=EXITS),
+    ] = None,
+    loss: Annotated[str | None, typer.Option(hidden=True)] = None,
     epochs: Annotated[
         int, typer.Option(min=1, help="Passes over the data, per stage.", rich_help_panel=OPTIMISATION)
     ] = 3,
@@ -104,16 +119,21 @@ def command(
 
     `exitbench train --model ./encoder --task rte --data-dir glue --pooling mean --epochs 5 --out models/rte`
 
+    `exitbench train --model ./encoder --task sst2 --data-dir glue --recipe 'cosee[alpha=0.01]' --out models/cosee-sst2`
+
     `exitbench train --model ./encoder --task intents --data-dir data --text query --label intent --out models/intents`
 
     `accelerate launch -m exitbench train --model roberta-base --task mnli --out models/roberta-mnli`
     """
+    if loss is not None:
+        raise InputError(f"--loss is --recipe now: expected --recipe {loss}, found --loss {loss}")
     from exitbench.models import MultiExitConfig, MultiExitModel, load_examples, tokenize
     from exitbench.models.data.glue import task_card
     from exitbench.models.data.labelled import own_columns
     from exitbench.models.devices import processes
     from exitbench.models.training.checkpoints import starting_point
     from exitbench.models.training.learning_rates import TrainingOptions
+    from exitbench.models.training.recipe_registry import load_recipes
     from exitbench.models.training.training import Training
 
     first = processes(device).is_main_process
@@ -126,6 +146,7 @@ def command(
         say(f"{out}: already complete")
         return
     # Before anything slow: whether this training may start at all.
+    chosen = load_recipes(recipes_dir or []).make(recipe)
     starting_point(out, resume)
     columns = own_columns(text, text_pair, label)
     train = load_examples(task, "train", data_dir, columns).sample(max_train_rows, seed)
@@ -137,7 +158,6 @@ def command(
         if split.cut:
             say(f"note: {split.cut} of {len(split)} texts of {name} are longer than {max_length} tokens and were cut")
     options = TrainingOptions(
-        loss=loss,
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
@@ -146,6 +166,7 @@ def command(
         warm_up=warm_up,
         clip=clip,
         freeze_embeddings=freeze_embeddings,
+        gradient_equilibrium=gradient_equilibrium,
         seed=seed,
         precision=precision,
     )
@@ -154,6 +175,7 @@ def command(
         train_tokens,
         dev_tokens,
         task_card(task, train.classes),
+        chosen,
         options,
         out,
         device=device,

@@ -22,6 +22,7 @@ from transformers import AutoModel
 
 from exitbench.errors import InputError, did_you_mean, one_line
 from exitbench.models.data.batches import TokenBatch
+from exitbench.models.network.exit_outputs import ExitOutputs, GradientScales, scaled_gradient
 from exitbench.models.network.families import Context, require_family
 from exitbench.models.network.folders import draft_folder, library_config, load_tokenizer, quiet_library
 
@@ -125,20 +126,19 @@ class MultiExitModel(nn.Module):
         with torch.autocast(features.device.type, enabled=False):
             return functional.linear(features.float(), head.weight, head.bias)
 
-    def forward_all(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        """Every layer's features [layers, samples, width] and logits [layers, samples, classes]."""
+    def forward(self, batch: TokenBatch, scales: GradientScales | None = None) -> ExitOutputs:
+        """What every layer says; ``scales`` change the gradients between layers, and nothing else."""
         hidden, context = self.start(batch)
         features, logits = [], []
         for m in range(1, self.depth + 1):
-            hidden = self.advance(m, hidden, context)
-            features.append(self.pool(m, hidden, context))
+            hidden = read = self.advance(m, hidden, context)
+            if scales is not None:
+                into_exit, onward = scales[m - 1]
+                read, hidden = scaled_gradient(hidden, into_exit), scaled_gradient(hidden, onward)
+            features.append(self.pool(m, read, context))
             # Dropout is the identity outside training; the features returned never carry it.
             logits.append(self.logits(m, self.dropout(features[-1])))
-        return torch.stack(features), torch.stack(logits)
-
-    def forward(self, batch: TokenBatch) -> Tensor:
-        """Every layer's logits, [layers, samples, classes]: what training needs."""
-        return self.forward_all(batch)[1]
+        return ExitOutputs(torch.stack(features), torch.stack(logits))
 
     def head_arrays(self) -> tuple[Tensor, Tensor]:
         """All heads as weight [layers, classes, width] and bias [layers, classes], detached, on the CPU."""

@@ -1,4 +1,4 @@
-"""Checkpoints of an unfinished training: weights, optimiser and place, in safetensors and JSON only.
+"""Checkpoints of an unfinished training: weights, optimiser, the recipe's memory and place, in safetensors and JSON.
 
 A checkpoint takes its name when it is whole; the one before it is removed after that. Nothing of the
 random state needs keeping: the batches are a function of (seed, epoch), dropout of (seed, step, rank).
@@ -24,6 +24,7 @@ from exitbench.atomic_files import PARTIAL, make_directory
 from exitbench.errors import InputError, one_line
 from exitbench.models.network.folders import draft_folder
 from exitbench.models.network.multi_exit import MultiExitModel
+from exitbench.models.training.recipe import RecipeState
 from exitbench.output_folder import locked
 
 STEP_DIGITS = 8
@@ -95,6 +96,7 @@ def save_checkpoint(
     model: MultiExitModel,
     optimizer: torch.optim.Optimizer,
     trained: dict[str, nn.Parameter],
+    state: RecipeState,
     progress: Progress,
     settings: dict[str, Any],
 ) -> Path:
@@ -107,6 +109,7 @@ def save_checkpoint(
     with draft_folder(target) as draft:
         save_file(model.exit_state(), draft / "model.safetensors", metadata={"format": "pt"})
         save_file(moments, draft / "optimizer.safetensors")
+        save_file({name: value.cpu().contiguous() for name, value in state.items()}, draft / "recipe.safetensors")
         record = {
             "step": progress.step,
             "loss_sum": progress.loss_sum,
@@ -143,6 +146,11 @@ def read_progress(checkpoint: Path, settings: dict[str, Any]) -> Progress:
 def load_weights(checkpoint: Path, model: MultiExitModel) -> None:
     """The checkpoint's weights into the model."""
     model.load_exit_state(_tensors(checkpoint / "model.safetensors"))
+
+
+def load_recipe_state(checkpoint: Path) -> RecipeState:
+    """What the recipe remembered when the checkpoint was written."""
+    return _tensors(checkpoint / "recipe.safetensors")
 
 
 def load_moments(checkpoint: Path, optimizer: torch.optim.Optimizer, trained: dict[str, nn.Parameter]) -> None:

@@ -13,7 +13,6 @@ from torch import nn
 class TrainingOptions:
     """How to train; everything here must be the same when a training is resumed."""
 
-    loss: str = "sum"
     epochs: int = 3
     batch_size: int = 32
     learning_rate: float = 3e-5
@@ -22,6 +21,7 @@ class TrainingOptions:
     warm_up: float = 0.1
     clip: float = 1.0
     freeze_embeddings: bool = False
+    gradient_equilibrium: bool = False
     seed: int = 0
     precision: str = "auto"
 

@@ -1,7 +1,8 @@
 """Training: one loop over steps that can stop anywhere and go on as if it had not.
 
 A step's batch is a function of (seed, epoch), its dropout of (seed, step, rank), its learning rate of the
-step; so weights, optimiser state and a step number are all a resumed run needs to end in the same weights.
+step; so weights, optimiser state, what the recipe remembers and a step number are all a resumed run needs to end in the
+same weights.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from exitbench.models.training.checkpoints import (
     Progress,
     checkpoints_of,
     load_moments,
+    load_recipe_state,
     load_weights,
     read_progress,
     remove_checkpoints,
@@ -36,9 +38,10 @@ from exitbench.models.training.checkpoints import (
     training_lock,
 )
 from exitbench.models.training.interrupts import StopRequest
-from exitbench.models.training.layer_scores import confusion_counts, layer_scores
+from exitbench.models.training.layer_scores import confusion_counts, layer_scores, right_answers
 from exitbench.models.training.learning_rates import TrainingOptions, parameter_groups, rate_factor
-from exitbench.models.training.losses import Stage, exit_loss, open_for_training, stages
+from exitbench.models.training.opened_weights import open_for_training
+from exitbench.models.training.recipe import Moment, RecipeState, Stage, TrainingRecipe, equilibrium
 from exitbench.progress import ProgressBar
 
 LOOK_EVERY = 10
@@ -63,6 +66,7 @@ class Training:
         train: Tokens,
         dev: Tokens,
         task: Task,
+        recipe: TrainingRecipe,
         options: TrainingOptions,
         out: Path,
         *,
@@ -74,12 +78,17 @@ class Training:
     ) -> None:
         self.model, self.train, self.dev, self.task, self.options, self.out = model, train, dev, task, options, out
         self.checkpoint_every, self.metadata, self.command = checkpoint_every, metadata or {}, command
-        self.stages = stages(options.loss, model.depth)
+        self.recipe, self.stages = recipe, recipe.stages(model.depth)
+        if options.gradient_equilibrium and type(recipe).gradient_scales is not TrainingRecipe.gradient_scales:
+            raise InputError(f"recipe {recipe.name} decides itself how gradients flow, found --gradient-equilibrium")
         self.accelerator: Accelerator = accelerator_for(device, options.precision)
         self.rank, self.ranks = self.accelerator.process_index, self.accelerator.num_processes
         self.report = report
         model.to(self.accelerator.device)
-        self.epoch_steps = len(self._epoch_batches(0)) // self.ranks
+        restarts = any(stage.restart for stage in self.stages)
+        self.first_weights = {name: value.clone() for name, value in model.state_dict().items()} if restarts else {}
+        self.state: RecipeState = self._on_device(recipe.start(model.depth, len(train)))
+        self.epoch_steps: int = len(self._epoch_batches(0)) // self.ranks
         self.total_steps = self.epoch_steps * options.epochs * len(self.stages)
         self.progress = Progress()
         self.request = StopRequest()
@@ -93,6 +102,7 @@ class Training:
         """What a resumed training must agree on."""
         model = {**asdict(self.model.config), "classes": list(self.model.config.classes)}
         return {
+            "recipe": self.recipe.text,
             **asdict(self.options),
             **self.metadata,
             "exits": model,
@@ -114,9 +124,7 @@ class Training:
             self.request,
         ):
             while self.progress.step < self.total_steps and not self.stopping:
-                self._enter_stage(
-                    self.stages[self.progress.step // (self.epoch_steps * self.options.epochs)], checkpoint
-                )
+                self._enter_stage(self.stages[self.progress.step // self.stage_steps], checkpoint)
                 checkpoint = None
                 self._run_stage(bar)
         finished = self.progress.step == self.total_steps
@@ -129,17 +137,26 @@ class Training:
         if checkpoint is not None:
             self.progress = read_progress(checkpoint, self.settings)
             load_weights(checkpoint, self.model)
+            self.state = self._on_device(load_recipe_state(checkpoint))
             self.report(f"resuming after step {self.progress.step} of {self.total_steps}")
         elif resume:
             self.report(f"no checkpoint in {checkpoints_of(self.out)}: starting from the beginning")
         return checkpoint
 
+    @property
+    def stage_steps(self) -> int:
+        return self.epoch_steps * self.options.epochs
+
+    def _on_device(self, state: RecipeState) -> RecipeState:
+        return {name: value.to(self.accelerator.device) for name, value in state.items()}
+
     def _enter_stage(self, stage: Stage, checkpoint: Path | None) -> None:
+        if stage.restart and self.progress.step % self.stage_steps == 0:
+            self.model.load_state_dict(self.first_weights)
         self.trained = open_for_training(self.model, stage, self.options.freeze_embeddings)
         self.stage = stage
         optimizer = torch.optim.AdamW(parameter_groups(self.trained, self.options), lr=0.0, fused=True)
-        stage_steps = self.epoch_steps * self.options.epochs
-        if checkpoint is not None and self.progress.step % stage_steps:
+        if checkpoint is not None and self.progress.step % self.stage_steps:
             load_moments(checkpoint, optimizer, self.trained)
         self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         scaler = self.accelerator.scaler
@@ -148,15 +165,14 @@ class Training:
 
     def _run_stage(self, bar: ProgressBar) -> None:
         """Steps up to the end of the present stage; an interruption ends it after the step in hand."""
-        stage_steps = self.epoch_steps * self.options.epochs
-        end = (self.progress.step // stage_steps + 1) * stage_steps
+        end = (self.progress.step // self.stage_steps + 1) * self.stage_steps
         loss_sum = torch.tensor(self.progress.loss_sum, dtype=torch.float64, device=self.accelerator.device)
         while self.progress.step < end and not self.stopping:
             epoch, position = divmod(self.progress.step, self.epoch_steps)
             rank_batches = self._epoch_batches(epoch)[self.rank :: self.ranks][position : self.epoch_steps]
             started = time.perf_counter()
-            for batch in self._batches(rank_batches):
-                loss_sum += self._step(batch, stage_steps)
+            for rows, batch in self._batches(rank_batches):
+                loss_sum += self._step(rows, batch)
                 self.progress.step += 1
                 in_epoch = (self.progress.step - 1) % self.epoch_steps + 1
                 due = self.checkpoint_every > 0 and self.progress.step % self.checkpoint_every == 0
@@ -171,6 +187,8 @@ class Training:
                     started = time.perf_counter()
                     bar.print_line(self._close_epoch(epoch))
                     loss_sum.zero_()
+                    if self.progress.step == end and self.stage.asks:
+                        self._tell_recipe()
                 if (due or self.stopping) and self.progress.step < self.total_steps:
                     self.progress.seconds += time.perf_counter() - started
                     started = time.perf_counter()
@@ -178,30 +196,50 @@ class Training:
                 if self.stopping:
                     break
 
-    def _step(self, batch: TokenBatch, stage_steps: int) -> Tensor:
+    def _step(self, rows: list[int], batch: TokenBatch) -> Tensor:
         torch.manual_seed(step_seed(self.options.seed, self.progress.step, self.rank))
         self.model.train()
-        factor = rate_factor(self.progress.step % stage_steps, stage_steps, self.options.warm_up)
+        moment = self._moment(rows)
+        factor = rate_factor(moment.step, moment.steps, self.options.warm_up)
         for group in self.optimizer.param_groups:
             group["lr"] = group["base_rate"] * factor
         assert batch.labels is not None
+        depth = self.model.depth
+        balanced = self.options.gradient_equilibrium
+        scales = equilibrium(depth) if balanced else self.recipe.gradient_scales(depth, moment)
         with self.accelerator.autocast():
-            logits = self.wrapped(batch)
-        loss = exit_loss(logits.float(), batch.labels, self.stage.weights)
-        self.accelerator.backward(loss)
+            exits = self.wrapped(batch, scales)
+        loss = self.recipe.loss(exits, batch.labels, moment, self.state)
+        # What a step leaves out gets a gradient of zero, as in public code and in every process of several.
+        self.accelerator.backward(loss + 0.0 * exits.logits.sum())
         self.accelerator.clip_grad_norm_(list(self.trained.values()), self.options.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        if self.ranks > 1:
+            for value in self.state.values():
+                torch.distributed.all_reduce(value, torch.distributed.ReduceOp.MAX)
         return loss.detach()
+
+    def _moment(self, rows: list[int]) -> Moment:
+        stage, step = divmod(self.progress.step, self.stage_steps)
+        epoch, epoch_step = divmod(step, self.epoch_steps)
+        numbers = torch.tensor(rows, device=self.accelerator.device)
+        return Moment(stage, step, self.stage_steps, epoch, self.options.epochs, epoch_step, numbers)
+
+    def _tell_recipe(self) -> None:
+        """Let the recipe know which training rows each layer answers right."""
+        right = right_answers(self.model, self.train, 2 * self.options.batch_size, self.rank, self.ranks)
+        stage = (self.progress.step - 1) // self.stage_steps
+        self.recipe.after_stage(stage, self.accelerator.reduce(right).bool(), self.state)
 
     def _epoch_batches(self, epoch: int) -> list[list[int]]:
         return training_batches(self.train.lengths, self.options.batch_size, self.options.seed, epoch, self.ranks)
 
-    def _batches(self, batches: list[list[int]]) -> Iterator[TokenBatch]:
+    def _batches(self, batches: list[list[int]]) -> Iterator[tuple[list[int], TokenBatch]]:
         device = self.accelerator.device
         for batch_rows in batches:
             batch = self.train.batch(batch_rows)
-            yield (batch.pin() if device.type == "cuda" else batch).to(device)
+            yield batch_rows, (batch.pin() if device.type == "cuda" else batch).to(device)
 
     def _finite(self, loss: float) -> float:
         if not math.isfinite(loss):
@@ -236,7 +274,7 @@ class Training:
             self.progress.scaler = self.accelerator.scaler.state_dict()
         if self.rank == 0:
             optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
-            save_checkpoint(self.out, self.model, optimizer, self.trained, self.progress, self.settings)
+            save_checkpoint(self.out, self.model, optimizer, self.trained, self.state, self.progress, self.settings)
         self.accelerator.wait_for_everyone()
 
     def _write_result(self) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, f1_score
-from torch import nn
 
 from exitbench.cache import Task
 from exitbench.cli.app import main
@@ -23,7 +22,8 @@ from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
 from exitbench.models.training.checkpoints import checkpoints_of, latest_checkpoint
 from exitbench.models.training.layer_scores import confusion_counts, layer_scores
 from exitbench.models.training.learning_rates import TrainingOptions
-from exitbench.models.training.losses import exit_loss, open_for_training, stages
+from exitbench.models.training.opened_weights import open_for_training
+from exitbench.models.training.recipe_registry import load_recipes
 from exitbench.progress import ProgressBar
 from tests.support.tiny_models import two_processes, write_reviews
 from tests.support.trainings import (
@@ -62,7 +62,7 @@ def test_the_last_scores_are_those_of_the_saved_model(reviews: Path, uninterrupt
     dev = split_tokens(model, reviews, "dev")
     batch = dev.batch(range(len(dev)))
     with torch.no_grad():
-        answers = model(batch).argmax(2)
+        answers = model(batch).logits.argmax(2)
     expected = [100 * accuracy_score(batch.labels, row) for row in answers]
     record = json.loads((uninterrupted / "training.json").read_text())
     assert record["history"][-1]["scores"] == pytest.approx(expected)
@@ -99,26 +99,7 @@ def test_frozen_embeddings_stay_as_they_were(encoder: Path, reviews: Path, tmp_p
     assert any(".encoder." in name for name in changed)
 
 
-# -- losses and stages ---------------------------------------------------------------------------
-
-
-def test_the_depth_weighted_loss_is_pabees() -> None:
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(4, 7, 3, generator=generator)
-    labels = torch.randint(3, (7,), generator=generator)
-    each = [nn.functional.cross_entropy(logits[m], labels).item() for m in range(4)]
-    weights = stages("depth-weighted", 4)[0].weights
-    expected = (1 * each[0] + 2 * each[1] + 3 * each[2] + 4 * each[3]) / 10
-    assert exit_loss(logits, labels, weights).item() == pytest.approx(expected)
-    assert exit_loss(logits, labels, stages("sum", 4)[0].weights).item() == pytest.approx(sum(each))
-    final, internal = stages("two-stage", 4)
-    assert exit_loss(logits, labels, final.weights).item() == pytest.approx(each[3])
-    assert exit_loss(logits, labels, internal.weights).item() == pytest.approx(sum(each[:3]))
-
-
-def test_an_unknown_loss_answers_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"found 'two-stages'. Did you mean two-stage"):
-        stages("two-stages", 3)
+# -- stages ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -133,15 +114,15 @@ def test_the_second_stage_leaves_everything_the_final_exit_uses(
     encoder: Path, pooler: str, final: set[str], internal: set[str]
 ) -> None:
     model = new_model(encoder, pooler=pooler)
-    for stage, expected in zip(stages("two-stage", 3), (final, internal), strict=True):
+    for stage, expected in zip(load_recipes().make("two-stage").stages(3), (final, internal), strict=True):
         trained = open_for_training(model, stage, freeze_embeddings=False)
         parts = {"backbone" if name.startswith("backbone") else name.rpartition(".")[0] for name in trained}
         assert parts == expected
 
 
 def test_two_stages_change_each_exit_in_its_own_stage(encoder: Path, reviews: Path, tmp_path: Path) -> None:
-    options = TrainingOptions(loss="two-stage", epochs=1, batch_size=40)
-    result = new_training(encoder, reviews, tmp_path / "model", options).run()
+    options = TrainingOptions(epochs=1, batch_size=40)
+    result = new_training(encoder, reviews, tmp_path / "model", options, recipe="two-stage").run()
     assert [entry["stage"] for entry in result.history] == ["final exit", "internal exits"]
     first, second = (entry["scores"] for entry in result.history)
     assert first[-1] == second[-1]
@@ -260,7 +241,7 @@ def test_the_verb_trains_on_own_columns(encoder: Path, tmp_path: Path, capsys: p
         rows = [{"q": f"a {word} film", "kind": word} for word in ("good", "bad", "dull")] * 4
         (tmp_path / f"{split}.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     words = ["train", "--model", encoder, "--task", "kinds", "--data-dir", tmp_path, "--out", tmp_path / "model"]
-    assert verb(*words, "--text", "q", "--label", "kind", "--epochs", "1", "--loss", "depth-weighted") == 0
+    assert verb(*words, "--text", "q", "--label", "kind", "--epochs", "1", "--recipe", "depth-weighted") == 0
     assert MultiExitModel.from_pretrained(tmp_path / "model").config.classes == ("bad", "dull", "good")
     assert "dev accuracy by layer" in capsys.readouterr().err
 

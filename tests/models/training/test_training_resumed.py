@@ -6,37 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from exitbench.errors import InputError
-from exitbench.models.data.batches import TokenBatch, Tokens
 from exitbench.models.training.checkpoints import checkpoints_of, latest_checkpoint
 from exitbench.models.training.interrupts import StopRequest
 from exitbench.models.training.learning_rates import TrainingOptions
-from tests.support.trainings import assert_same_weights, new_training
-
-
-@dataclass(frozen=True)
-class Alarming(Tokens):
-    """Tokens whose batch number ``at`` sends this process a real signal, as Ctrl-C or a scheduler does."""
-
-    at: int = 0
-    number: int = signal.SIGINT
-    calls: list[int] = field(default_factory=list)
-
-    def batch(self, rows: Any) -> TokenBatch:
-        self.calls.append(1)
-        if len(self.calls) == self.at:
-            os.kill(os.getpid(), self.number)
-        return super().batch(rows)
-
-
-def alarming(at: int, number: int) -> Any:
-    return lambda tokens: Alarming(**vars(tokens), at=at, number=number)
+from tests.support.trainings import alarming, assert_same_weights, new_training
 
 
 @pytest.mark.long
@@ -90,17 +68,6 @@ def test_a_killed_training_goes_on_after_its_last_checkpoint(
     assert [path.name for path in checkpoints_of(out).glob("step-*")] == ["step-00000010"]
     assert new_training(encoder, reviews, out, checkpoint_every=5).run(resume=True).finished
     assert_same_weights(out, uninterrupted)
-
-
-@pytest.mark.long
-def test_a_training_in_two_stages_resumes_in_either(encoder: Path, reviews: Path, tmp_path: Path) -> None:
-    options = TrainingOptions(loss="two-stage", epochs=1, batch_size=16, learning_rate=1e-3)
-    assert new_training(encoder, reviews, tmp_path / "whole", options).run().finished
-    for at in (3, 8, 11):
-        out = tmp_path / f"stopped-{at}"
-        assert not new_training(encoder, reviews, out, options, wrap=alarming(at, signal.SIGINT)).run().finished
-        assert new_training(encoder, reviews, out, options).run(resume=True).finished
-        assert_same_weights(out, tmp_path / "whole")
 
 
 def test_the_second_interrupt_stops_at_once() -> None:

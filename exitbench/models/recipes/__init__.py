@@ -1,0 +1,1 @@
+"""Training recipes: one file each, found without being listed anywhere."""
