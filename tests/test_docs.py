@@ -1,5 +1,6 @@
 """The Python examples of the README and the docs run as they are printed."""
 
+import doctest
 import re
 import tomllib
 from pathlib import Path
@@ -10,6 +11,7 @@ from packaging.requirements import Requirement
 
 import exitbench
 from exitbench.cache import synthetic_cache
+from tests.support.scripts import script
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("cache-format", "deriving", "recipes"))]
@@ -100,3 +102,36 @@ def test_an_issue_form_has_what_github_asks_of_it(form: Path) -> None:
     assert len(ids) == len(set(ids))
     assert {field["type"] for field in content["body"]} <= {"input", "textarea", "checkboxes", "dropdown", "markdown"}
     assert all(field["attributes"]["label"] for field in content["body"])
+
+
+def test_the_table_of_the_readme_is_that_of_the_kept_rows() -> None:
+    writer = script("write_headline")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert writer.with_headline(text) == text
+    assert len(writer.headline().splitlines()) > 15
+
+
+def test_the_picture_of_the_readme_is_small() -> None:
+    picture = ROOT / "docs" / "report.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size < 150_000
+
+
+def test_the_citation_of_the_readme_is_that_of_the_file() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    (entry,) = blocks(ROOT / "README.md", "bibtex")
+    for value in (citation["title"], citation["version"], str(citation["date-released"])):
+        assert f"{{{value}}}" in entry
+
+
+@pytest.mark.long
+def test_every_digit_on_the_page_of_traps_is_what_the_caches_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "traps.md").read_text(encoding="utf-8")
+    examples = doctest.DocTestParser().get_doctest(text, {}, "traps.md", "traps.md", 0)
+    assert len(examples.examples) > 30
+    report: list[str] = []
+    outcome = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples, out=report.append)
+    assert outcome.failed == 0, "".join(report)
