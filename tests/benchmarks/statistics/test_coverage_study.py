@@ -47,7 +47,7 @@ QUESTIONS = {
     f"marks of {EQUAL} equal signals, DIS": "error",
     f"marks of {EQUAL} equal signals, accuracy at 2x": "error",
 }
-LEAST_DRAWS = 400
+LEAST_DRAWS = 200
 FIT_NOT_REPEATED = "accuracy at 2x of a learned signal"
 """Its resamples repeat the choice of a threshold and not the fit: its interval may be short, and the page marks it."""
 
