@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
-from exitbench.benchmarks.results.vocabulary import FIT_SIZES
+from exitbench.benchmarks.results.vocabulary import ADJUSTED, DETECTABLE, FIT_SIZES
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import table_name
 from exitbench.reports.run_data.provenance import Name, Pair
@@ -91,6 +91,7 @@ def learning_table(run: FinishedRun, entries: Sequence[RunEntry], group: Group, 
                 for question in questions
             ]
             rows.append(row_of(run, entry, AVERAGE, [Cell("·"), Cell("·"), *averaged]))
+    rows += smallest_gain_rows(run, group, protocol, gains) if rows else []
     heading = "" if reference is None else f" over {run.label(reference.signal, reference.parameters)}"
     columns = [
         TableColumn("Signal"),
@@ -123,6 +124,21 @@ def gain_columns(run: FinishedRun, group: Group) -> list[Gain]:
         Gain("area", "Gain in score", NOWHERE, None, "area"),
         *(Gain(f"layer {layer}", "Gain in DIS", NOWHERE, layer, "dis") for layer in layers),
     ]
+
+
+def smallest_gain_rows(run: FinishedRun, group: Group, protocol: str, gains: Sequence[Gain]) -> list[TableRow]:
+    """On every task the smallest gain that the tests of a column, adjusted for all its pairs, could have shown."""
+    rows = []
+    for cache in group.caches:
+        shown = [
+            run.row(cache, protocol, DETECTABLE, ADJUSTED, gain.measure or cache.measure, gain.point, gain.layer)
+            for gain in gains
+        ]
+        if any(shown):
+            cells = [Cell("·") if row is None else number_cell(row) for row in shown]
+            names = (label(f"{run.label(DETECTABLE)}, all pairs"), label(run.task_heading(cache)))
+            rows.append(TableRow((*names, Cell("·"), Cell("·"), *cells), kind="foot", signal=DETECTABLE))
+    return rows
 
 
 def row_of(run: FinishedRun, entry: RunEntry, task: str, cells: Sequence[Cell]) -> TableRow:

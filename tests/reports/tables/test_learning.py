@@ -30,7 +30,8 @@ def test_a_row_for_each_task_and_an_average_of_every_signal_that_was_fitted(run:
     (table,) = learning_tables(run)
     entries = [("meta", "Meta (CATs)"), ("right-tool", "Right-Tool [temperature=fitted]")]
     expected = [(signal, title, task) for signal, title in entries for task in ("SST-2", "MRPC", "AVG")]
-    assert [(row.signal, row.cells[0].text, row.cells[1].text) for row in table.rows] == expected
+    rows = [row for row in table.rows if row.kind != "foot"]
+    assert [(row.signal, row.cells[0].text, row.cells[1].text) for row in rows] == expected
     assert table in tables_of(run)
 
 
@@ -60,6 +61,22 @@ def test_sizes_are_those_of_the_folds_and_gains_those_of_the_pairs(run: Finished
                 assert cell.numbers[1].value == expected["p_adjusted"]
                 seen += 1
     assert seen >= 6
+
+
+def test_the_foot_has_the_smallest_gain_that_could_be_shown_on_each_task(run: FinishedRun) -> None:
+    (table,) = learning_tables(run)
+    frame = pd.read_parquet(run.path / "results.parquet")
+    smallest = frame[(frame["signal"] == "detectable") & (frame["parameters"] == "adjusted")]
+    feet = [row for row in table.rows if row.kind == "foot"]
+    assert [row.cells[1].text for row in feet] == ["SST-2", "MRPC"]
+    for row, cache in zip(feet, ("sst2", "mrpc"), strict=True):
+        own = smallest[smallest["cache"] == cache].set_index(["operating_point", "measure"])
+        _, _, _, _, score, area, *dis = row.cells
+        assert score.value == own.loc[("speed_up=1.5", "accuracy"), "value"].item()
+        assert area.value == own.loc[("", "area"), "value"].item()
+        layers = own.loc[("", "dis")].set_index("layer")["value"]
+        assert [cell.value for cell in dis] == [layers[1], layers[2]]
+    assert any("smallest" in note.lower() for note in table.notes)
 
 
 def test_the_table_is_there_in_every_format_with_its_intervals(run: FinishedRun) -> None:
