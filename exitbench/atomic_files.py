@@ -24,6 +24,9 @@ PARTIAL = ".partial"
 NOT_LOCKED = -1
 """In the place of a descriptor where nothing can be locked."""
 
+CROWDED = (errno.EMFILE, errno.ENFILE)
+"""Reasons of a system that has no more open files to give."""
+
 CHUNK = 8 * 2**20
 FLUSHING_THREADS = 8
 """fsync waits for the disk's journal, which takes many files at once: 100 small files in 20 ms instead of 250 ms."""
@@ -57,10 +60,15 @@ class Disk:
 
     def remove(self, path: Path) -> None:
         """Remove a file, or a folder with all that is in it, if it is there."""
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
+        if not path.is_dir() or path.is_symlink():
             path.unlink(missing_ok=True)
+            return
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            if error.errno not in CROWDED:
+                raise
+            _remove_step_by_step(path)
 
 
 disk = Disk()
@@ -153,12 +161,17 @@ def _swap(temporary: Path, path: Path, earlier: Path) -> None:
     disk.remove(earlier)
 
 
-def move_files(source: Path, target: Path) -> None:
-    """Flush the files of ``source`` and give each its name in the folder ``target``, whose other files stay."""
+def move_files(source: Path, target: Path, *, last: str = "") -> None:
+    """Flush the files of ``source`` and give each its name in the folder ``target``, whose other files stay.
+
+    The file named ``last`` comes after all others: what says that they are there.
+    """
     try:
         disk.make_directory(target)
         _flush_below(source)
-        for file in sorted(source.iterdir()):
+        for file in sorted(source.iterdir(), key=lambda file: (file.name == last, file.name)):
+            if file.name == last:
+                disk.flush(target)
             disk.rename(file, target / file.name)
         disk.flush(target)
     except OSError as error:
@@ -199,8 +212,35 @@ def _write_all(descriptor: int, view: memoryview) -> None:
 def _flush_below(folder: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
+    paths = [*folder.rglob("*"), folder]
     with ThreadPoolExecutor(FLUSHING_THREADS) as threads:
-        list(threads.map(disk.flush, [*folder.rglob("*"), folder]))
+        flushed = list(threads.map(_flushed, paths))
+    for path, done in zip(paths, flushed, strict=True):
+        if not done:  # too many at once; one at a time may do
+            disk.flush(path)
+
+
+def _flushed(path: Path) -> bool:
+    """Flush a file or folder; False where the system has no more open files to give."""
+    try:
+        disk.flush(path)
+    except OSError as error:
+        if error.errno not in CROWDED:
+            raise
+        return False
+    return True
+
+
+def _remove_step_by_step(folder: Path) -> None:
+    """Remove a folder with one open file at a time, where :func:`shutil.rmtree` needs some for every level."""
+    with os.scandir(folder) as entries:
+        below = [(Path(entry.path), entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for path, is_folder in below:
+        if is_folder:
+            _remove_step_by_step(path)
+        else:
+            path.unlink(missing_ok=True)
+    folder.rmdir()
 
 
 def _remove_link(temporary: Path) -> None:

@@ -5,14 +5,14 @@ Without another place they go into ``tables/`` and ``figures/`` of the run's fol
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from exitbench import atomic_files
 from exitbench.atomic_files import make_directory, move_files, write_whole
 from exitbench.errors import InputError, did_you_mean
 from exitbench.executors.executor import Executor, perform_all
@@ -148,7 +148,7 @@ def asked_files(run: FinishedRun, folder_name: str, names: Sequence[str]) -> Ite
     """A scratch folder whose files move into a folder of the run when the block ends; listed before they do."""
     scratch = run.path / DRAFTS
     with claimed(run.path) as folder:
-        shutil.rmtree(scratch, ignore_errors=True)  # what a killed process left
+        atomic_files.disk.remove(scratch)  # what a killed process left
         try:
             stage = scratch / folder_name
             make_directory(stage)
@@ -156,7 +156,8 @@ def asked_files(run: FinishedRun, folder_name: str, names: Sequence[str]) -> Ite
             folder.add(ASKED, [f"{folder_name}/{name}" for name in names])
             move_files(stage, run.path / folder_name)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            with suppress(OSError):  # the next call removes it
+                atomic_files.disk.remove(scratch)
 
 
 def write_one(path: Path, content: Callable[[], bytes]) -> None:

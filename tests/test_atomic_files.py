@@ -2,6 +2,8 @@
 
 import errno
 import os
+import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -163,3 +165,40 @@ def test_an_error_of_the_system_is_one_line_that_names_the_file(tmp_path: Path) 
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"file/model: cannot be written: "), whole_folder(tmp_path / "file" / "model"):
         pass
+
+
+def test_files_are_moved_with_the_one_that_speaks_for_them_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "source").mkdir()
+    for name in "abc":
+        (tmp_path / "source" / name).touch()
+    renamed = []
+    monkeypatch.setattr(atomic_files.disk, "rename", lambda source, target: renamed.append(target.name))
+    atomic_files.move_files(tmp_path / "source", tmp_path, last="a")
+    assert renamed == ["b", "c", "a"]
+
+
+def test_few_open_files_are_enough_to_flush_a_folder_and_to_remove_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    (folder / "deep" / "deeper").mkdir(parents=True)
+    (folder / "deep" / "link").symlink_to(tmp_path)
+    (folder / "deep" / "deeper" / "file").touch()
+    flushed = []
+
+    def flush(path: Path) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise OSError(errno.EMFILE, "too many open files")
+        flushed.append(path)
+
+    def rmtree(path: Path) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(atomic_files.disk, "flush", flush)
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    atomic_files.move_files(folder / "deep" / "deeper", tmp_path / "target")
+    assert {path.name for path in flushed} == {"file", "deeper", "target"}
+    atomic_files.disk.remove(folder)
+    assert {path.name for path in tmp_path.iterdir()} == {"target"}

@@ -136,7 +136,8 @@ def run_suite(
             "seconds": round(time.monotonic() - clock, 3),
             "jobs": executor.jobs,
         }
-        write_json(out / RECORD, record)
+        write_json(out / UNITS / JOINED / RECORD, record)
+        move_files(out / UNITS / JOINED, out, last=RECORD)
         if not failures:
             shutil.rmtree(out / UNITS)
         return RunOutcome(out, tuple(failures), tuple(left_out), tuple(broken))
@@ -218,6 +219,7 @@ def write_results(
 ) -> list[Failure]:
     """Put the units' tables together in the order of the suite, add averages, and write the parquet files.
 
+    They lie among the units until the record is there too: results without a word on what failed would look whole.
     The large tables are joined by the ``executor`` while this process averages; the result is what could not be joined.
     ``layers`` are those of each cache's tables, at which DIS is averaged.
     """
@@ -232,9 +234,9 @@ def write_results(
     mean_rows, mean_pairs = averages(averaged_over, tests.to_pylist(), caches, entries)
     results = pa.concat_tables([results, rows_table(mean_rows)])
     check_unique(results)
-    write_table(out / "results.parquet", results)
+    write_table(out / UNITS / JOINED / "results.parquet", results)
     if "pairs" in tables:
-        write_table(out / "pairs.parquet", pa.concat_tables([pairs, table_of("pairs", mean_pairs)]))
+        write_table(out / UNITS / JOINED / "pairs.parquet", pa.concat_tables([pairs, table_of("pairs", mean_pairs)]))
         across = across_rows(
             averaged_over,
             mean_pairs,
@@ -244,10 +246,8 @@ def write_results(
             resamples=questions.resamples,
             seed=questions.seed,
         )
-        write_table(out / f"{ACROSS_FILE}.parquet", pa.Table.from_pylist(across, schema=ACROSS))
-    failures = joined.wait()
-    move_files(out / UNITS / JOINED, out)
-    return failures
+        write_table(out / UNITS / JOINED / f"{ACROSS_FILE}.parquet", pa.Table.from_pylist(across, schema=ACROSS))
+    return joined.wait()
 
 
 def averaged_rows(table: pa.Table, layers: Mapping[str, Sequence[int]]) -> pa.Array:
