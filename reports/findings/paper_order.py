@@ -63,10 +63,7 @@ class Order:
         names = self.shared
         if len(names) < 2:
             return math.nan
-        from scipy.stats import kendalltau  # a second to load, and only findings need it
-
-        correlation = kendalltau([round(self.ours[name], SAME) for name in names], [self.paper[name] for name in names])
-        return float(correlation.statistic)
+        return kendall_tau([round(self.ours[name], SAME) for name in names], [self.paper[name] for name in names])
 
     def first(self, name: str) -> bool:
         """Whether this signal is above all others that both orders hold."""
@@ -79,6 +76,21 @@ class Order:
             return "cannot be looked for"
         met = self.first(name) + (same >= MOST_PAIRS * total)
         return "appears" if met == 2 else "appears in part" if met else "does not appear"
+
+
+def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float:
+    """Kendall's tau-b of two orders of a few things; NaN where one of them ties all. scipy's takes a second to load.
+
+    >>> round(kendall_tau([1.0, 2.0, 3.0, 3.0], [1.0, 3.0, 2.0, 4.0]), 3)
+    0.548
+    """
+    pairs = list(itertools.combinations(range(len(first)), 2))
+    steps = [(first[a] - first[b], second[a] - second[b]) for a, b in pairs]
+    agreement = sum(math.copysign(1.0, one * other) for one, other in steps if one and other)
+    untied = [sum(step[side] != 0 for step in steps) for side in (0, 1)]
+    if not all(untied):
+        return math.nan
+    return agreement / math.sqrt(untied[0]) / math.sqrt(untied[1])
 
 
 def rank(values: Mapping[str, float], name: str) -> tuple[int, bool]:

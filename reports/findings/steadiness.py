@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy.stats import kendalltau
-
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.reports.findings.choices import USED
+from exitbench.reports.findings.paper_order import kendall_tau
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.run_entry import RunEntry
@@ -77,7 +76,7 @@ def order_pairs(run: FinishedRun) -> list[OrderPair]:
             shared = [entry for entry in before if entry in after]
             if change is None or len(shared) < FEWEST:
                 continue
-            tau = float(kendalltau([before[entry] for entry in shared], [after[entry] for entry in shared]).statistic)
+            tau = kendall_tau([before[entry] for entry in shared], [after[entry] for entry in shared])
             if not math.isnan(tau):
                 same = bool(leaders(before, shared) & leaders(after, shared))
                 pairs.append(OrderPair(change, by, (first.name, second.name), tau, same, len(shared)))

@@ -5,7 +5,7 @@ Names come from signals, tasks and classes that anybody may have written; they a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +50,9 @@ BOUND_TITLES = {
 AcrossRow = dict[str, Any]
 """One row of ``across.parquet``."""
 
+PairQuestion = tuple[str, OperatingPoint, int | None, str, str]
+"""The column of a comparison: cache, operating point, layer, decisions and measure."""
+
 
 class FinishedRun:
     """A run on disk, with everything tables and figures ask of it. Raises InputError when it is no run."""
@@ -92,6 +95,16 @@ class FinishedRun:
         for row in rows:
             row["operating_point"] = operating_point(row["operating_point"])
         return rows
+
+    @cached_property
+    def pair_columns(self) -> dict[tuple[str, str, str], dict[PairQuestion, list[Mapping[str, Any]]]]:
+        """The pairs of each model, split and protocol by the column that they stand in, found in one pass."""
+        columns: dict[tuple[str, str, str], dict[PairQuestion, list[Mapping[str, Any]]]] = {}
+        for pair in self.pair_rows:
+            where = (pair["model"], pair["split"], pair["protocol"])
+            question = (pair["cache"], pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"])
+            columns.setdefault(where, {}).setdefault(question, []).append(pair)
+        return columns
 
     @cached_property
     def across(self) -> list[AcrossRow]:

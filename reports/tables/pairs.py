@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
+from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import PAIR_KEY
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE, is_claimed
-from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.finished_run import FinishedRun, PairQuestion
 from exitbench.reports.run_data.names import slug, table_name
 from exitbench.reports.run_data.provenance import Name, Pair
 from exitbench.reports.run_data.run_caches import Group
@@ -23,16 +23,9 @@ def pair_key(pair: Pair) -> tuple[Any, ...]:
     return tuple(pair[name] for name in PAIR_KEY)
 
 
-def pairs_by_question(
-    run: FinishedRun, group: Group, protocol: str
-) -> dict[tuple[str, OperatingPoint, int | None, str, str], list[Pair]]:
+def pairs_by_question(run: FinishedRun, group: Group, protocol: str) -> Mapping[PairQuestion, list[Pair]]:
     """The pairs of a group: (cache, operating point, layer, decisions, measure) to rows."""
-    by_question: dict[tuple[str, OperatingPoint, int | None, str, str], list[Pair]] = {}
-    for pair in run.pair_rows:
-        if (pair["model"], pair["split"], pair["protocol"]) == (group.model, group.split, protocol):
-            question = (pair["cache"], pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"])
-            by_question.setdefault(question, []).append(pair)
-    return by_question
+    return run.pair_columns.get((group.model, group.split, protocol), {})
 
 
 def both_ways(pairs: list[Pair]) -> dict[tuple[Name, Name], tuple[Pair, int]]:

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import kendalltau, norm
 
 from exitbench.benchmarks.results.schema import PAIR_KEY
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
 from exitbench.benchmarks.statistics.power import claimable
 from exitbench.reports.findings.findings import Findings, contestants
-from exitbench.reports.findings.paper_order import Order, rank
+from exitbench.reports.findings.paper_order import Order, kendall_tau, rank
 from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.findings_runs import page_of
 from tests.support.page_runs import main_run
@@ -53,6 +53,14 @@ def test_kendalls_tau_is_that_of_counted_pairs() -> None:
         assert total == 21
         assert order.tau() == pytest.approx((same - (total - same)) / total)
     assert math.isnan(Order({"a": 1.0}, {"a": 1.0}, 1).tau())
+
+
+def test_kendalls_tau_with_ties_is_scipys() -> None:
+    random = np.random.default_rng(1)
+    for size in (2, 3, 5, 9):
+        for _ in range(10):
+            first, second = random.integers(0, 4, (2, size)).astype(float).tolist()
+            assert kendall_tau(first, second) == pytest.approx(float(kendalltau(first, second).statistic), nan_ok=True)
 
 
 def test_equal_values_share_a_rank() -> None:
