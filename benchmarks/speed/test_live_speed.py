@@ -148,7 +148,7 @@ def test_half_the_layers_in_batches_of_32_save_most_of_half_the_time(
 def threshold_for(model: MultiExitModel, signal: ExitSignal, ids: torch.Tensor, speed_up: float) -> float:
     """The threshold at which these very samples take ``depth / speed_up`` layers on average."""
     batch = Tokens(ids.tolist(), None, None, 0, 0).batch(range(len(ids)))
-    features, logits = model(batch)
+    features, logits, _ = model(batch)
     heads, rows = model_heads(model), torch.arange(len(ids))
     layers = [live_layer(signal, model, heads, m, rows, logits[m - 1], features[m - 1]) for m in range(1, model.depth)]
     scores = signal_scores(configuration_of(signal, model.depth), score_layers(signal, layers).numpy())

@@ -64,7 +64,7 @@ def test_the_curve_from_the_cache_against_running_the_network(
     heads, sample_id = model_heads(bert_base), torch.zeros(1, dtype=torch.int64)
     scores_of_texts = []
     for batch in batches:
-        features, logits = bert_base(batch)
+        features, logits, _ = bert_base(batch)
         layers = [
             live_layer(signal, bert_base, heads, m, sample_id, logits[m - 1], features[m - 1])
             for m in range(1, bert_base.depth)

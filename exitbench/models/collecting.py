@@ -19,7 +19,7 @@ from torch import Tensor
 
 from exitbench.cache import CacheWriter, Model, Task, head_algebra
 from exitbench.cache.format.arrays import FEATURE_DTYPES
-from exitbench.cache.format.manifest import SPLIT_ROLES, SplitRole
+from exitbench.cache.format.manifest import SPLIT_ROLES, Output, SplitRole
 from exitbench.errors import InputError, did_you_mean
 from exitbench.models.data.batches import Tokens, length_batches
 from exitbench.models.devices import autocast_dtype, library_versions, processes
@@ -31,13 +31,15 @@ Features = Literal["float16", "bfloat16", "float32", "none"]
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of all layers for some rows: logits [layers, n, classes], offset norms [layers, n],
-    and features [layers, n, width] in their stored dtype where they are kept."""
+    """The outputs of all layers for some rows: logits [layers, n, classes], offset norms [layers, n] where logits are
+    linear, features [layers, n, width] in their stored dtype where they are kept, and outputs of an addition by name.
+    """
 
     rows: list[int]
     logits: Tensor
-    offset_norm: Tensor
+    offset_norm: Tensor | None
     features: Tensor | None
+    named: dict[str, Tensor]
 
 
 def collect(
@@ -97,6 +99,10 @@ def collect(
                 model.config.pooler,
             ),
             heads=model.head_arrays(),
+            outputs=[
+                Output(output, description=description, training=f"jointly, addition {model.config.addition}")
+                for output, description in model.added.outputs.items()
+            ],
             feature_dtype=None if features == "none" else features,  # type: ignore[arg-type]
             shard_rows=shard_rows,
             provenance={**metadata, **(provenance or {})},
@@ -121,6 +127,7 @@ def collect(
                 logits=shard.logits,
                 features=shard.features,
                 offset_norm=shard.offset_norm,
+                outputs=shard.named,
                 # A row's number in its split is the sample's name: every network collected from it has the same ids.
                 ids=torch.arange(rows.start, rows.stop) if ids is None else ids,
                 groups=groups,
@@ -153,17 +160,22 @@ def collect_rows(
     """The outputs of a range of rows, in their own order, on the CPU; ``stored`` None keeps no features."""
     M, n, C, N = model.depth, len(rows), len(model.config.classes), model.width
     logits = torch.empty(M, n, C)
-    norms = torch.empty(M, n)
+    norms = torch.empty(M, n) if model.added.linear else None
+    named = {name: torch.empty(M, n) for name in model.added.outputs}
     features = None if stored is None else torch.empty(M, n, N, dtype=stored)
     for outputs in _ahead(_forward(model, tokens, rows, batch_size, stored, autocast), model.device):
         positions = torch.tensor(outputs.rows) - rows.start
         logits[:, positions] = outputs.logits
-        norms[:, positions] = outputs.offset_norm
+        if norms is not None:
+            assert outputs.offset_norm is not None
+            norms[:, positions] = outputs.offset_norm
+        for name, values in named.items():
+            values[:, positions] = outputs.named[name]
         if features is not None:
             assert outputs.features is not None
             features[:, positions] = outputs.features
         bar.advance(len(outputs.rows))
-    return Outputs(list(rows), logits, norms, features)
+    return Outputs(list(rows), logits, norms, features, named)
 
 
 @torch.no_grad()
@@ -177,17 +189,21 @@ def _forward(
 ) -> Iterator[Outputs]:
     device = model.device
     on_gpu = device.type == "cuda"
-    weight, bias = model.head_arrays()
-    offsets = torch.stack([head_algebra(w, b).offset for w, b in zip(weight, bias, strict=True)])
-    shift = offsets.to(device, torch.float32).unsqueeze(1)
+    heads = model.head_arrays()
+    shift = None
+    if heads is not None:
+        offsets = torch.stack([head_algebra(w, b).offset for w, b in zip(*heads, strict=True)])
+        shift = offsets.to(device, torch.float32).unsqueeze(1)
     for batch_rows in length_batches(tokens.lengths, rows, batch_size):
         batch = tokens.batch(batch_rows)
         with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
-            features, logits = model((batch.pin() if on_gpu else batch).to(device))
-        norm = torch.linalg.vector_norm(features + shift, dim=2)
-        stored_features = None if stored is None else features.to(stored)
+            features, logits, named = model((batch.pin() if on_gpu else batch).to(device))
         yield Outputs(
-            batch_rows, _to_cpu(logits), _to_cpu(norm), None if stored_features is None else _to_cpu(stored_features)
+            batch_rows,
+            _to_cpu(logits),
+            None if shift is None else _to_cpu(torch.linalg.vector_norm(features + shift, dim=2)),
+            None if stored is None else _to_cpu(features.to(stored)),
+            {name: _to_cpu(values) for name, values in named.items()},
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from exitbench.errors import InputError
 from exitbench.signals import ExitSignal
@@ -24,17 +24,20 @@ def layer_thresholds(threshold: float | Sequence[float], depth: int) -> tuple[fl
     return tuple(map(float, threshold))
 
 
-def require_exits(signal: ExitSignal, threshold: float, depth: int) -> None:
-    """An InputError unless this signal, with this threshold, can end a network of ``depth`` layers early."""
+def require_exits(signal: ExitSignal, threshold: float, depth: int, outputs: Collection[str] = ()) -> None:
+    """An InputError unless this signal, with this threshold, can end a network of ``depth`` layers early.
+
+    ``outputs`` are the names of what the network says beside its logits.
+    """
     if signal.needs_fit:
         raise InputError(
             f"signal {signal.text} learns from labelled samples: fit it on a cache first (--calibrate), "
             "or give what it learned (--signal-file)"
         )
-    if extra := output_names(signal.inputs):
+    if missing := [name for name in output_names(signal.inputs) if name not in outputs]:
+        listed = f"only {', '.join(outputs)}" if outputs else "no outputs but its logits"
         raise InputError(
-            f"signal {signal.text} reads the output {extra[0]!r}, which a cache may hold; "
-            "a network of exitbench has no outputs but its logits"
+            f"signal {signal.text} reads the output {missing[0]!r}, which a cache may hold; this network has {listed}"
         )
     if signal.first_exit_layer >= depth:
         raise InputError(

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import torch
@@ -26,11 +27,12 @@ from exitbench.models.data.batches import TokenBatch, Tokens, length_batches, to
 from exitbench.models.data.labelled import Examples
 from exitbench.models.devices import autocast_dtype, processes
 from exitbench.models.exit_thresholds import layer_thresholds, require_exits, unreachable_threshold
+from exitbench.models.network.exit_outputs import LayerRun
 from exitbench.models.network.families import Context
 from exitbench.models.network.multi_exit import MultiExitModel
 from exitbench.models.network.same_model import require_policy_model
 from exitbench.signals import ExitSignal, Layer, State, load_registry, take_state, validated_score
-from exitbench.signals.contract.layer import Input, declared_layer
+from exitbench.signals.contract.layer import OUTPUT, Input, declared_layer
 from exitbench.signals.contract.written_inputs import TensorVersions, layer_tensors
 from exitbench.signals.registry.exit_policy import read_policy
 
@@ -53,13 +55,18 @@ class EarlyExitClassifier:
     ) -> None:
         self.thresholds = layer_thresholds(threshold, model.depth)
         for level in self.thresholds:
-            require_exits(signal, level, model.depth)
+            require_exits(signal, level, model.depth, model.added.outputs)
         if unsuited := signal.unsuited(model.config.pooler):
             raise InputError(unsuited)
         self.model = model.eval()
         self.signal = signal
         self.autocast = autocast_dtype(precision, model.device)
         wants_head = bool({"head", "offset_norm"} & signal.inputs)
+        if wants_head and not model.added.linear:
+            raise InputError(
+                f"signal {signal.text} reads linear heads, and the exits of this network are not linear "
+                f"(addition {model.config.addition})"
+            )
         self.heads: list[Head] = model_heads(model) if wants_head else []
         # Cutting a long text changes a tokenizer's settings for a moment, so this object keeps its own and
         # lets one thread at a time use it.
@@ -182,15 +189,13 @@ class EarlyExitClassifier:
         self, m: int, hidden: Tensor, context: Context, ids: Tensor, state: State, rule: ExitRule
     ) -> LayerOutcome:
         """Run layer ``m`` for some samples and ask the signal there; at the last layer all exit and nobody is asked."""
-        model = self.model
-        hidden = model.advance(m, hidden, context)
-        features = model.pool(m, hidden, context)
-        logits = model.logits(m, features)
-        if m == model.depth:
-            return LayerOutcome(hidden, logits, None, torch.ones_like(ids, dtype=torch.bool), state)
-        scores, state = self._step(m, ids, logits, features, state)
+        memory, signal_state = (None, None) if state is None else state
+        run = self.model.run_layer(m, hidden, context, memory)
+        if m == self.model.depth:
+            return LayerOutcome(run.hidden, run.logits, None, torch.ones_like(ids, dtype=torch.bool), state)
+        scores, signal_state = self._step(m, ids, run, signal_state)
         exits = None if m < self.signal.first_exit_layer else rule(m, ids, scores)
-        return LayerOutcome(hidden, logits, scores, exits, state)
+        return LayerOutcome(run.hidden, run.logits, scores, exits, (run.memory, signal_state))
 
     @torch.no_grad()  # not inference mode, where writes into what the signal is given are not counted
     def _run(self, batch: TokenBatch, ids: Tensor | None, rule: ExitRule) -> Answers:
@@ -221,8 +226,8 @@ class EarlyExitClassifier:
             return contextlib.nullcontext()
         return torch.autocast(self.model.device.type, dtype=self.autocast)
 
-    def _step(self, m: int, ids: Tensor, logits: Tensor, features: Tensor, state: State) -> tuple[Tensor, State]:
-        layer = live_layer(self.signal, self.model, self.heads, m, ids, logits, features)
+    def _step(self, m: int, ids: Tensor, run: LayerRun, state: State) -> tuple[Tensor, State]:
+        layer = live_layer(self.signal, self.model, self.heads, m, ids, run.logits, run.features, run.outputs)
         versions = TensorVersions(layer_tensors(layer))
         if self.autocast is None:
             score, state = self.signal.step(layer, state)
@@ -245,13 +250,15 @@ def live_layer(
     ids: Tensor,
     logits: Tensor,
     features: Tensor,
+    outputs: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> Layer:
     """What layer ``m`` shows a signal: ids, logits, and of the rest only what the signal declares to read."""
 
     def read(name: Input) -> Tensor:
-        return offset_norms(features, heads[m - 1].offset) if name == "offset_norm" else outputs[name]
+        return offset_norms(features, heads[m - 1].offset) if name == "offset_norm" else shown[name]
 
-    outputs = {"logits": logits, "features": features}
+    shown = {"logits": logits, "features": features}
+    shown |= {OUTPUT + name: values for name, values in outputs.items()}
     return declared_layer(
         signal.inputs,
         index=m,
@@ -265,5 +272,7 @@ def live_layer(
 
 def model_heads(model: MultiExitModel) -> list[Head]:
     """The algebra of every internal head, computed once per model, on the model's device."""
-    weight, bias = model.head_arrays()
+    heads = model.head_arrays()
+    assert heads is not None, "asked for only where logits are linear"
+    weight, bias = heads
     return [head_algebra(weight[m], bias[m]).to(model.device) for m in range(model.depth - 1)]

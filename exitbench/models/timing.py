@@ -162,9 +162,14 @@ def plain_answer(
     depth = model.depth if layers is None else layers
     with torch.autocast(model.device.type, dtype=autocast, enabled=autocast is not None):
         hidden, context = model.start(batch.to(model.device))
-        for m in range(1, depth + 1):
-            hidden = model.advance(m, hidden, context)
-        return model.logits(depth, model.pool(depth, hidden, context)).argmax(dim=1).cpu()
+        memory = None
+        for m in range(1, depth):
+            if model.added.linear:
+                hidden = model.advance(m, hidden, context)
+            else:  # the last exit reads what the others remember
+                run = model.run_layer(m, hidden, context, memory)
+                hidden, memory = run.hidden, run.memory
+        return model.run_layer(depth, hidden, context, memory).logits.argmax(dim=1).cpu()
 
 
 def random_model(

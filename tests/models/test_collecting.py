@@ -57,8 +57,8 @@ def test_the_cache_holds_what_the_network_says_one_row_at_a_time(
     rows = [model(tokens.batch([row])) for row in range(53)]
     tolerance = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 1e-2, "none": 0.0}[features]
     for m in range(1, 5):
-        inputs = torch.cat([feature[m - 1] for feature, _ in rows])
-        logits = torch.cat([logit[m - 1] for _, logit in rows])
+        inputs = torch.cat([feature[m - 1] for feature, _, _ in rows])
+        logits = torch.cat([logit[m - 1] for _, logit, _ in rows])
         torch.testing.assert_close(cache.logits(m), logits, atol=1e-5, rtol=0)
         if features != "none":
             torch.testing.assert_close(cache.features(m).float(), inputs, atol=tolerance, rtol=0)

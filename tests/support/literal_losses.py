@@ -115,6 +115,61 @@ def alternating(logits: Logits, labels: list[int], moment: Moment, state: Recipe
     return total_ce(logits, labels, moment, state)
 
 
+def lte(logits: Logits, labels: list[int], moment: Moment, state: RecipeState) -> float:
+    M, unit = len(logits), SHOWN["lte"].tolist()
+    wrong = [
+        (unit[m][i] - (row.index(max(row)) == labels[i])) ** 2 for m in range(M) for i, row in enumerate(logits[m])
+    ]
+    exits = [M] if moment.epoch_step % 2 == 0 else range(1, M)
+    return sum(ce(logits, labels, m) for m in exits) + sum(wrong) / len(wrong)
+
+
+def ponder(logits: Logits, labels: list[int], moment: Moment, state: RecipeState) -> float:
+    M, n, loss = len(logits), len(labels), 0.0
+    prior = [0.1 * 0.9 ** (m - 1) for m in range(1, M)]
+    prior.append(1 - sum(prior))
+    for i in range(n):
+        gone = 0.0
+        for m in range(M):
+            hazard = 1 / (1 + math.exp(-float(SHOWN["hazard"][m, i])))
+            share = 0.05 / M if gone > 0.95 else hazard * (1 - gone)
+            gone += hazard * (1 - gone)
+            loss += share * -log_softmax(logits[m][i])[labels[i]] / n
+            loss += 0.5 * prior[m] * math.log(prior[m] / share) / n
+    return loss
+
+
+def policy(logits: Logits, labels: list[int], moment: Moment, state: RecipeState) -> float:
+    """Rows 0, 3 and 6 are wrong at layers 1, 2 and 3 alone: their memorised layers are 2, 3 and (the last wrong) 3."""
+    M, n, loss = len(logits), len(labels), 0.0
+    if moment.stage == 0:
+        return sum(m * ce(logits, labels, m) for m in range(1, M + 1)) / sum(range(1, M + 1))
+    memorised = {0: 2, 3: 3, 6: 3}
+    for i, row in enumerate(moment.rows.tolist()):
+        still_there = 1.0
+        for m in range(1, M + 1):
+            leaves = still_there * (float(SHOWN["policy"][m - 1, i]) if m < M else 1.0)
+            price = 0.02785 * m * (1 - memorised.get(row, 1) / M)
+            loss += leaves * (-log_softmax(logits[m - 1][i])[labels[i]] + price) / n
+            still_there -= leaves
+    return loss
+
+
+def past_future(logits: Logits, labels: list[int], moment: Moment, state: RecipeState) -> float:
+    layers = range(1, len(logits) + 1)
+    weighted = sum(m * ce(logits, labels, m) for m in layers) / sum(layers)
+    return (weighted + float(SHOWN["imitation"].double().mean())) / 2
+
+
+SHOWN = {
+    "lte": torch.rand(3, 7, generator=torch.Generator().manual_seed(1)),
+    "hazard": 4 * torch.randn(3, 7, generator=torch.Generator().manual_seed(2)),
+    "policy": torch.cat([torch.rand(2, 7, generator=torch.Generator().manual_seed(3)), torch.ones(1, 7)]),
+    "imitation": torch.rand(2, 7, generator=torch.Generator().manual_seed(4)),
+}
+"""What additions say in the tests of losses, [layers, samples] each."""
+
+
 LITERAL: dict[str, Callable[[Logits, list[int], Moment, Any], float]] = {
     "sum": total_ce,
     "mean": lambda logits, labels, *more: total_ce(logits, labels, *more) / len(logits),
@@ -134,5 +189,10 @@ LITERAL: dict[str, Callable[[Logits, list[int], Moment, Any], float]] = {
     "detached": total_ce,
     "cosee[thresholds=2]": cosee,
     "difficulty-aware": difficulty_aware,
+    "lte": lte,
+    "ponder": ponder,
+    "policy": policy,
+    "past-future": past_future,
+    "disentangled": final_then(lambda logits, labels, *more: (2 * ce(logits, labels, 1) + ce(logits, labels, 2)) / 3),
 }
 """By the recipe's text: parameters away from their defaults where the default would hide one."""

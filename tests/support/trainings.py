@@ -23,8 +23,8 @@ SST2 = TASKS["sst2"]
 OPTIONS = TrainingOptions(epochs=2, batch_size=16, learning_rate=1e-3, head_learning_rate=5e-3)
 
 
-def new_model(encoder: Path, pooling: str = "mean", pooler: str = "per-layer") -> MultiExitModel:
-    config = MultiExitConfig(SST2.classes, pooling, pooler, "sst2")  # type: ignore[arg-type]
+def new_model(encoder: Path, pooling: str = "mean", pooler: str = "per-layer", addition: str = "") -> MultiExitModel:
+    config = MultiExitConfig(SST2.classes, pooling, pooler, "sst2", addition=addition)  # type: ignore[arg-type]
     return MultiExitModel.from_backbone(encoder, config, seed=0)
 
 
@@ -33,8 +33,8 @@ def split_tokens(model: MultiExitModel, reviews: Path, split: str) -> Tokens:
 
 
 def new_training(encoder: Path, reviews: Path, out: Path, options: TrainingOptions = OPTIONS, **more: Any) -> Training:
-    model = more.pop("model", None) or new_model(encoder)
     recipe = load_recipes().make(more.pop("recipe", "sum"))
+    model = more.pop("model", None) or new_model(encoder, addition=recipe.addition)
     train, dev = (split_tokens(model, reviews, split) for split in ("train", "dev"))
     train = more.pop("wrap", lambda tokens: tokens)(train)
     return Training(model, train, dev, SST2, recipe, options, out, **{"checkpoint_every": 0, **more})

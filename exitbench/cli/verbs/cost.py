@@ -80,7 +80,13 @@ def command(
     `exitbench cost --layers 24 --width 1024 --intermediate 4096 --classes 3`
     """
     from exitbench.benchmarks.measures.cost_file import Cost, write_cost
-    from exitbench.benchmarks.measures.network_cost import Shape, counted_parameters, operations, parameter_table
+    from exitbench.benchmarks.measures.network_cost import (
+        Operations,
+        Shape,
+        counted_parameters,
+        operations,
+        parameter_table,
+    )
     from exitbench.cli.signals_option import load
 
     if model is not None:
@@ -94,6 +100,7 @@ def command(
         if network is None:
             _refuse_sizes(context, ("layers", "classes"), "--policy")
             layers, classes = stored.model.layers, [len(stored.model.classes)]
+    added: list[Operations] = []
     if network is None:
         shape = Shape(layers, width, intermediate, length)
         class_counts = tuple(classes or (2, 3))
@@ -104,6 +111,9 @@ def command(
         shape = Shape(length=length, **network_sizes(network))
         class_counts = (len(network.config.classes),)
         parameter_rows = counted_parameters(shape, class_counts[0], parameter_counts(network))
+        if network.config.addition:
+            more = network.added.operations(length)
+            added.append(Operations("added", class_counts[0], "sample", more, more))
     timing = None
     if timed:
         assert registry is not None
@@ -118,7 +128,7 @@ def command(
         _refuse_length(network, length)
         waiting = policy_requests(network, policy, stored, length, sizes, requests, precision)
     name = str(model) if model is not None else "random weights" if network is not None else "shape only"
-    cost = Cost(name, shape, tuple(operations(shape, class_counts)), tuple(parameter_rows), timing, waiting)
+    cost = Cost(name, shape, (*operations(shape, class_counts), *added), tuple(parameter_rows), timing, waiting)
     _print_cost(cost)
     if out is not None:
         for path in write_cost(out, cost):

@@ -151,7 +151,7 @@ def command(
     columns = own_columns(text, text_pair, label)
     train = load_examples(task, "train", data_dir, columns).sample(max_train_rows, seed)
     dev = load_examples(task, "dev", data_dir, columns, train.classes).sample(max_dev_rows, seed)
-    config = MultiExitConfig(train.classes, pooling, pooler, task, max_length)  # type: ignore[arg-type]
+    config = MultiExitConfig(train.classes, pooling, pooler, task, max_length, chosen.addition)  # type: ignore[arg-type]
     network = MultiExitModel.from_backbone(model, config, seed)
     train_tokens, dev_tokens = (tokenize(examples, network.tokenizer, max_length) for examples in (train, dev))
     for name, split in (("train", train_tokens), ("dev", dev_tokens)):

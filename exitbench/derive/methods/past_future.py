@@ -56,14 +56,21 @@ class PastFuture(torch.nn.Module):
         """The states of all layers after ``layer`` (from 1), [later layers, samples, width]."""
         return torch.tanh(state @ self.imagine[layer:] + self.imagine_shift[layer:, None])
 
+    def parts(self, state: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """What the state of ``layer`` adds to answer and gate of every exit from there on, [samples, classes] each."""
+        answer = state @ self.answer[layer - 1] + self.answer_shift[layer - 1]
+        return answer, state @ self.gate[layer - 1] + self.gate_shift[layer - 1]
+
+    def mixed(self, layer: int, past: Tensor, hints: Tensor, imagined: Tensor) -> Tensor:
+        """The answer [samples, classes] at ``layer`` from the sums of :meth:`parts` so far and the imagined states."""
+        future = (imagined @ self.answer[layer:] + self.answer_shift[layer:, None]).sum(dim=0)
+        gate = torch.sigmoid(torch.tanh(hints / layer) @ self.mix + self.mix_shift)
+        return 2 * gate * past + (2 - 2 * gate) * future
+
     def exit_logits(self, states: list[Tensor], imagined: Tensor) -> Tensor:
         """The answer [samples, classes] at the layer of the last of ``states``."""
-        layer, so_far = len(states), torch.stack(states)
-        past = (so_far @ self.answer[:layer] + self.answer_shift[:layer, None]).sum(dim=0)
-        future = (imagined @ self.answer[layer:] + self.answer_shift[layer:, None]).sum(dim=0)
-        hint = (so_far @ self.gate[:layer] + self.gate_shift[:layer, None]).mean(dim=0)
-        gate = torch.sigmoid(torch.tanh(hint) @ self.mix + self.mix_shift)
-        return 2 * gate * past + (2 - 2 * gate) * future
+        answers, hints = zip(*(self.parts(state, layer) for layer, state in enumerate(states, 1)), strict=True)
+        return self.mixed(len(states), torch.stack(answers).sum(dim=0), torch.stack(hints).sum(dim=0), imagined)
 
     def loss(self, states: list[Tensor], labels: Tensor) -> Tensor:
         """Half of the layer-weighted cross entropy, half of the distance between imagined and later states."""

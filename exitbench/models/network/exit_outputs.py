@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from exitbench.signals.contract.layer import State
+
 
 class ExitOutputs(NamedTuple):
-    """Every layer's features [layers, samples, width], without dropout, and logits [layers, samples, classes]."""
+    """Every layer's features [layers, samples, width], without dropout, and logits [layers, samples, classes].
+
+    ``outputs`` are what an addition says besides, by name, [layers, samples] each; in training also what its recipe's
+    loss reads.
+    """
 
     features: Tensor
     logits: Tensor
+    outputs: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class LayerRun:
+    """One layer with its exit: hidden states for the layers above, and what the exit reads and says.
+
+    Features [samples, width], logits [samples, classes], outputs by name [samples]; ``memory`` is for the next layer.
+    """
+
+    hidden: Tensor
+    features: Tensor
+    logits: Tensor
+    outputs: Mapping[str, Tensor]
+    memory: State
 
 
 GradientScales = tuple[tuple[float, float], ...]

@@ -49,6 +49,8 @@ class Family:
     name: ClassVar[str]
     token_types: ClassVar[bool] = True
     """Whether the embeddings read token types; a family without them ignores what it is given."""
+    opens_layers: ClassVar[bool] = False
+    """Whether a layer can be looked into, as :meth:`opened_layer` does."""
 
     def __init__(self, backbone: Any) -> None:
         self.backbone = backbone
@@ -81,6 +83,14 @@ class Family:
         # Some library layers return a tensor, others a tuple that starts with it.
         return output if isinstance(output, Tensor) else output[0]
 
+    def opened_layer(self, index: int, hidden: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """Layer ``index`` in its parts, each [samples, tokens, width]: hidden states after it, what its attention says,
+        and the sum of that and of the feed-forward part before the last norm."""
+        layer = self.backbone.encoder.layer[index - 1]
+        attended = layer.attention(hidden, context.mask, *context.shared)[0]
+        summed = layer.output.dropout(layer.output.dense(layer.intermediate(attended))) + attended
+        return layer.output.LayerNorm(summed), attended, summed
+
     def embeddings(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
         return self.backbone.embeddings(input_ids=input_ids, token_type_ids=token_type_ids)  # type: ignore[no-any-return]
 
@@ -99,18 +109,21 @@ class Bert(Family):
     """The pattern the others are measured against."""
 
     name = "bert"
+    opens_layers = True
 
 
 class Roberta(Family):
     """BERT with positions counted from the padding id on, which its own embeddings do."""
 
     name = "roberta"
+    opens_layers = True
 
 
 class Electra(Family):
     """BERT whose embeddings may be narrower than its layers."""
 
     name = "electra"
+    opens_layers = True
 
     def embeddings(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
         hidden = super().embeddings(input_ids, attention_mask, token_type_ids)
@@ -155,6 +168,7 @@ class MPNet(Family):
     """BERT with one relative position bias for all layers, and no token types."""
 
     name = "mpnet"
+    opens_layers = True
     token_types = False
 
     def embeddings(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:

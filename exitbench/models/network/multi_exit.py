@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, cast, get_args
 
@@ -22,9 +23,12 @@ from transformers import AutoModel
 
 from exitbench.errors import InputError, did_you_mean, one_line
 from exitbench.models.data.batches import TokenBatch
-from exitbench.models.network.exit_outputs import ExitOutputs, GradientScales, scaled_gradient
+from exitbench.models.network.additions.contract import NetworkSizes
+from exitbench.models.network.additions.registry import added_module
+from exitbench.models.network.exit_outputs import ExitOutputs, GradientScales, LayerRun, scaled_gradient
 from exitbench.models.network.families import Context, require_family
 from exitbench.models.network.folders import draft_folder, library_config, load_tokenizer, quiet_library
+from exitbench.signals.contract.layer import State
 
 Pooling = Literal["first", "mean"]
 Pooler = Literal["shared", "per-layer", "none"]
@@ -41,6 +45,8 @@ class MultiExitConfig:
     pooler: Pooler = "shared"
     task: str = ""
     max_length: int = 128
+    addition: str = ""
+    """What a recipe added to the exits, as a text; empty for linear heads alone."""
 
     def __post_init__(self) -> None:
         for option, value, choices in (
@@ -73,13 +79,17 @@ class MultiExitModel(nn.Module):
         M, N, C = self.depth, self.width, len(config.classes)
         poolers = {"shared": 1, "per-layer": M, "none": 0}[config.pooler]
         self.poolers = nn.ModuleList(nn.Linear(N, N) for _ in range(poolers))
-        self.heads = nn.ModuleList(nn.Linear(N, C) for _ in range(M))
+        epsilon = float(getattr(backbone.config, "layer_norm_eps", 1e-12))
+        self.added = added_module(config.addition, NetworkSizes(M, N, C, epsilon))
+        heads = (1 if self.added.one_head else M) if self.added.linear else 0
+        self.heads = nn.ModuleList(nn.Linear(N, C) for _ in range(heads))
         self.dropout = nn.Dropout(float(getattr(backbone.config, "hidden_dropout_prob", 0.1)))
         spread = float(backbone.config.initializer_range)
         for linear in (*self.poolers, *self.heads):
             assert isinstance(linear, nn.Linear)
             nn.init.normal_(linear.weight, std=spread)
             nn.init.zeros_(linear.bias)
+        self.added.renew(self)
         self.tokenizer: Any = None
         self.name = ""
 
@@ -95,11 +105,11 @@ class MultiExitModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        return self.head(1).weight.device
+        return next(self.parameters()).device
 
     def head(self, m: int) -> nn.Linear:
-        """The linear classifier after layer ``m``."""
-        return cast(nn.Linear, self.heads[m - 1])
+        """The linear classifier after layer ``m``; only where logits are linear in the features."""
+        return cast(nn.Linear, self.heads[min(m, len(self.heads)) - 1])
 
     def start(self, batch: TokenBatch) -> tuple[Tensor, Context]:
         """Hidden states before layer 1, [samples, tokens, width], and the context of this batch."""
@@ -126,22 +136,43 @@ class MultiExitModel(nn.Module):
         with torch.autocast(features.device.type, enabled=False):
             return functional.linear(features.float(), head.weight, head.bias)
 
-    def forward(self, batch: TokenBatch, scales: GradientScales | None = None) -> ExitOutputs:
-        """What every layer says; ``scales`` change the gradients between layers, and nothing else."""
-        hidden, context = self.start(batch)
-        features, logits = [], []
-        for m in range(1, self.depth + 1):
-            hidden = read = self.advance(m, hidden, context)
-            if scales is not None:
-                into_exit, onward = scales[m - 1]
-                read, hidden = scaled_gradient(hidden, into_exit), scaled_gradient(hidden, onward)
-            features.append(self.pool(m, read, context))
-            # Dropout is the identity outside training; the features returned never carry it.
-            logits.append(self.logits(m, self.dropout(features[-1])))
-        return ExitOutputs(torch.stack(features), torch.stack(logits))
+    def run_layer(
+        self, m: int, hidden: Tensor, context: Context, memory: State = None, scales: tuple[float, float] | None = None
+    ) -> LayerRun:
+        """Layer ``m`` with its exit, from the hidden states and the memory after layer m - 1.
 
-    def head_arrays(self) -> tuple[Tensor, Tensor]:
-        """All heads as weight [layers, classes, width] and bias [layers, classes], detached, on the CPU."""
+        ``scales`` change gradients, and nothing else: those of the exit, and those of the layers above.
+        """
+        hidden, read = self.added.layer(self.family, m, hidden, context)
+        if scales is not None:
+            read, hidden = scaled_gradient(read, scales[0]), scaled_gradient(hidden, scales[1])
+        features = self.added.features(m, self.pool(m, read, context))
+        # Dropout is the identity outside training; the features returned never carry it.
+        seen = self.dropout(features)
+        said = self.added.reading(m, features, seen, partial(self.logits, m), memory)
+        return LayerRun(hidden, features, said.logits, said.outputs, said.memory)
+
+    def forward(self, batch: TokenBatch, scales: GradientScales | None = None) -> ExitOutputs:
+        """What every layer says; ``scales`` has a pair for every layer."""
+        hidden, context = self.start(batch)
+        runs: list[LayerRun] = []
+        for m in range(1, self.depth + 1):
+            memory = runs[-1].memory if runs else None
+            runs.append(self.run_layer(m, hidden, context, memory, None if scales is None else scales[m - 1]))
+            hidden = runs[-1].hidden
+        features = torch.stack([run.features for run in runs])
+        outputs = {name: torch.stack([run.outputs[name] for run in runs]) for name in self.added.outputs}
+        if self.training:
+            outputs |= self.added.for_the_loss(features)
+        return ExitOutputs(features, torch.stack([run.logits for run in runs]), outputs)
+
+    def head_arrays(self) -> tuple[Tensor, Tensor] | None:
+        """All heads as weight [layers, classes, width] and bias [layers, classes], detached, on the CPU.
+
+        ``None`` where logits are not linear in the features.
+        """
+        if not self.added.linear:
+            return None
         heads = [self.head(m) for m in range(1, self.depth + 1)]
         weight = torch.stack([head.weight.detach().cpu() for head in heads])
         return weight, torch.stack([head.bias.detach().cpu() for head in heads])

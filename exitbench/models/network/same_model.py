@@ -34,13 +34,17 @@ def require_same_model(model: MultiExitModel, cache: Cache) -> None:
             raise InputError(
                 f"{cache.path}: expected a cache of this model, with {name} {expected}, found {stored_value}"
             )
+    heads = model.head_arrays()
+    if heads is None:
+        require_fingerprint(model, cache.path, stored.revision or "", "a cache")
+        return
     if not cache.has_heads:
         raise InputError(f"{cache.path}: expected a cache of this model, found one without heads to tell by")
     if cache.manifest.widths is not None:
         raise InputError(f"{cache.path}: expected a cache of this model, found one whose exits differ in width")
     weights, biases = cache.head_tensors()
     for name, model_values, cache_values in zip(
-        ("weights", "biases"), model.head_arrays(), (torch.stack(list(weights)), biases), strict=True
+        ("weights", "biases"), heads, (torch.stack(list(weights)), biases), strict=True
     ):
         differs = (model_values != cache_values).flatten(1).any(dim=1)
         if bool(differs.any()):
@@ -60,6 +64,14 @@ def require_same_model(model: MultiExitModel, cache: Cache) -> None:
             )
 
 
+def require_fingerprint(model: MultiExitModel, path: Path, revision: str, kind: str) -> None:
+    """An InputError unless what was made from a model without linear heads names these very weights."""
+    fingerprint = model.fingerprint()
+    if fingerprint != revision:
+        held = revision if FINGERPRINT.fullmatch(revision) else "one that does not say by which"
+        raise InputError(f"{path}: expected {kind} of this model, with the weights {fingerprint}, found {held}")
+
+
 def require_policy_model(model: MultiExitModel, policy: ExitPolicy, path: Path) -> None:
     """An InputError that says what differs unless a policy was made for this network, every weight of it."""
     made_for = policy.model
@@ -71,9 +83,13 @@ def require_policy_model(model: MultiExitModel, policy: ExitPolicy, path: Path) 
     ):
         if expected != stored_value:
             raise InputError(f"{path}: expected a policy for this model, with {name} {expected}, found {stored_value}")
+    heads = model.head_arrays()
+    if heads is None:
+        require_fingerprint(model, path, made_for.revision, "a policy")
+        return
     if not made_for.heads:
         raise InputError(f"{path}: expected a policy for this model, found one of a cache without heads to tell by")
-    weights, bias = model.head_arrays()
+    weights, bias = heads
     if heads_digest(list(weights), bias) != made_for.heads:
         raise InputError(f"{path}: expected a policy for this model, found one for other heads ({made_for.name})")
     if not FINGERPRINT.fullmatch(made_for.revision):

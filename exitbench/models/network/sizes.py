@@ -22,13 +22,15 @@ def network_sizes(model: MultiExitModel) -> dict[str, int]:
 
 
 def parameter_counts(model: MultiExitModel) -> dict[str, int]:
-    """Parameters of the encoder, of all heads and of all poolers, and what the exits before the last one add."""
+    """Parameters of the encoder, of all heads and poolers, of what a recipe added, and what exits add to one answer."""
 
     def size(module: nn.Module) -> int:
         return sum(parameter.numel() for parameter in module.parameters())
 
     heads, poolers = size(model.heads), size(model.poolers)
     # The plain network has one head, and one pooler where there are poolers at all.
-    plain = size(model.heads[-1]) + (size(model.poolers[-1]) if len(model.poolers) else 0)
+    head = size(model.heads[-1]) if len(model.heads) else (model.width + 1) * len(model.config.classes)
+    plain = head + (size(model.poolers[-1]) if len(model.poolers) else 0)
     counts = {"encoder": size(model.backbone), "heads": heads, "poolers": poolers}
-    return {**counts, "extra": heads + poolers - plain}
+    added = {"added": size(model.added)} if model.config.addition else {}
+    return {**counts, **added, "extra": heads + poolers + size(model.added) - plain}

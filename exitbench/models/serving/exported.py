@@ -63,6 +63,8 @@ def exported_segments(model: MultiExitModel) -> dict[str, ExportedProgram]:
     ``layer-1``, ``layer-2`` and so on take hidden states and mask and give (hidden states, features [samples, width],
     logits [samples, classes]). Raises InputError for a family whose layers cannot be traced.
     """
+    if model.config.addition:
+        raise InputError(f"expected a network of linear heads alone to export, found one with {model.config.addition}")
     model = model.eval()
     samples, tokens = (
         Dim("samples", min=1, max=LARGEST_BATCH),

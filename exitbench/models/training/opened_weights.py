@@ -20,8 +20,10 @@ def open_for_training(model: MultiExitModel, stage: Stage, freeze_embeddings: bo
         model.backbone.requires_grad_(True)
         if freeze_embeddings:
             model.backbone.embeddings.requires_grad_(False)
+    model.added.requires_grad_(stage.added)
     for m in stage.exits:
-        model.heads[m - 1].requires_grad_(True)
+        if len(model.heads) and not model.added.fixed_heads:
+            model.head(m).requires_grad_(True)
         if model.config.pooler == "per-layer":
             model.poolers[m - 1].requires_grad_(True)
     if model.config.pooler == "shared" and stage.backbone:

@@ -22,15 +22,18 @@ RecipeState = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Stage:
-    """One part of a training: which exits learn (layers from 1), and whether the backbone does.
+    """One part of a training: which exits learn (layers from 1), whether the backbone does and what the recipe adds.
 
-    With ``restart`` it begins with the weights that the training began with. With ``asks`` the recipe is told at its
-    end which training rows each layer answers right.
+    With ``restart`` it begins with the weights that the training began with; with ``renew`` the addition takes over
+    from the network what begins as a copy of it. With ``asks`` the recipe is told at its end which training rows each
+    layer answers right.
     """
 
     name: str
     exits: tuple[int, ...]
     backbone: bool = True
+    added: bool = True
+    renew: bool = False
     restart: bool = False
     asks: bool = False
 
@@ -62,6 +65,11 @@ class TrainingRecipe(Parametrised, ABC):
     kind: ClassVar[str] = "recipe"
     exit_rule: ClassVar[str]
     published: ClassVar[str]
+
+    @property
+    def addition(self) -> str:
+        """What it adds to the exits, as the text of an addition; nothing by default."""
+        return ""
 
     @abstractmethod
     def stages(self, depth: int) -> tuple[Stage, ...]:

@@ -81,6 +81,11 @@ class Training:
         self.recipe, self.stages = recipe, recipe.stages(model.depth)
         if options.gradient_equilibrium and type(recipe).gradient_scales is not TrainingRecipe.gradient_scales:
             raise InputError(f"recipe {recipe.name} decides itself how gradients flow, found --gradient-equilibrium")
+        if model.config.addition != recipe.addition:
+            raise InputError(
+                f"expected a network with {recipe.addition or 'nothing'!r} added for the recipe {recipe.name}, "
+                f"found {model.config.addition!r}"
+            )
         self.accelerator: Accelerator = accelerator_for(device, options.precision)
         self.rank, self.ranks = self.accelerator.process_index, self.accelerator.num_processes
         self.report = report
@@ -153,6 +158,8 @@ class Training:
     def _enter_stage(self, stage: Stage, checkpoint: Path | None) -> None:
         if stage.restart and self.progress.step % self.stage_steps == 0:
             self.model.load_state_dict(self.first_weights)
+        if stage.renew and self.progress.step % self.stage_steps == 0:
+            self.model.added.renew(self.model)
         self.trained = open_for_training(self.model, stage, self.options.freeze_embeddings)
         self.stage = stage
         optimizer = torch.optim.AdamW(parameter_groups(self.trained, self.options), lr=0.0, fused=True)
@@ -211,7 +218,8 @@ class Training:
             exits = self.wrapped(batch, scales)
         loss = self.recipe.loss(exits, batch.labels, moment, self.state)
         # What a step leaves out gets a gradient of zero, as in public code and in every process of several.
-        self.accelerator.backward(loss + 0.0 * exits.logits.sum())
+        unused = sum((output.sum() for output in exits.outputs.values()), exits.logits.sum())
+        self.accelerator.backward(loss + 0.0 * unused)
         self.accelerator.clip_grad_norm_(list(self.trained.values()), self.options.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -250,6 +258,10 @@ class Training:
 
     def _close_epoch(self, epoch: int) -> str:
         """Score every layer on dev, remember it, and return the line to print."""
+        if self.ranks > 1:
+            # Batch norms count in each process what it sees; the first one's counts are those that are kept.
+            for buffer in self.model.buffers():
+                torch.distributed.broadcast(buffer, 0)
         counts = confusion_counts(self.model, self.dev, 2 * self.options.batch_size, self.rank, self.ranks)
         scores = layer_scores(self.accelerator.reduce(counts), self.task)
         seconds = sum(entry["seconds"] for entry in self.progress.history)

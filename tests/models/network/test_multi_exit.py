@@ -36,7 +36,7 @@ def multi_exit(family: str = "bert", pooling: str = "mean", pooler: str = "per-l
 def test_logits_are_the_head_applied_to_the_pooled_hidden_state(family: str) -> None:
     model = multi_exit(family, "mean", "per-layer")
     batch = tiny_batch()
-    features, logits = model(batch)
+    features, logits, _ = model(batch)
     assert features.shape == (4, 5, 16)
     assert logits.shape == (4, 5, 3)
     inputs = {"token_type_ids": batch.token_type_ids} if FAMILIES[family].token_types else {}
@@ -77,7 +77,7 @@ def test_a_shared_pooler_serves_every_layer() -> None:
 def test_heads_answer_in_float32_under_autocast() -> None:
     model = multi_exit()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        features, logits = model(tiny_batch())
+        features, logits, _ = model(tiny_batch())
     assert features.dtype == logits.dtype == torch.float32
     for m in range(4):
         exact = features[m] @ model.heads[m].weight.T + model.heads[m].bias
@@ -89,7 +89,7 @@ def test_dropout_touches_the_logits_in_training_but_never_the_features() -> None
     model.train()
     model.backbone.eval()
     torch.manual_seed(0)
-    (first, first_logits), (second, second_logits) = (model(tiny_batch()) for _ in range(2))
+    (first, first_logits, _), (second, second_logits, _) = (model(tiny_batch()) for _ in range(2))
     assert torch.equal(first, second)
     assert not torch.equal(first_logits, second_logits)
 
@@ -104,7 +104,7 @@ def test_a_saved_model_gives_the_same_answers_when_loaded(tmp_path: Path, family
     loaded = MultiExitModel.from_pretrained(tmp_path / "model")
     assert loaded.config == config
     assert loaded.name == "model"
-    for ours, reloaded in zip(model(tiny_batch()), loaded(tiny_batch()), strict=True):
+    for ours, reloaded in zip(model(tiny_batch())[:2], loaded(tiny_batch())[:2], strict=True):
         assert torch.equal(ours, reloaded)
     assert loaded.tokenizer("a good film")["input_ids"] == model.tokenizer("a good film")["input_ids"]
 
@@ -133,6 +133,7 @@ def test_the_section_in_config_json_says_what_the_exits_are(tmp_path: Path) -> N
         "pooler": "none",
         "task": "reviews",
         "max_length": 128,
+        "addition": "",
     }
     assert written["id2label"] == {"0": "negative", "1": "positive", "2": "neither"}
     assert {"model.safetensors", "tokenizer.json"} <= {path.name for path in (tmp_path / "model").iterdir()}
