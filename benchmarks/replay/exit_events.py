@@ -91,11 +91,13 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     for row in range(len(running) - 1, -1, -1):
         later[row] = after
         after = np.where(record[row], np.int16(first + row), after)
-    records = np.flatnonzero(record).astype(np.uint32)  # short integers: what follows waits for memory
+    # Short integers where they do: what follows waits for memory.
+    number = np.uint32 if record.size <= np.iinfo(np.uint32).max else np.uint64
+    records = np.flatnonzero(record).astype(number)
     falling = -running.ravel()[records]
     order = np.argsort(falling)
     falling, records = falling[order], records[order]
-    rows, samples = np.divmod(records, np.uint32(scores.samples))
+    rows, samples = np.divmod(records, number(scores.samples))
     new = np.empty(len(falling), dtype=bool)
     new[:1] = True
     np.not_equal(falling[1:], falling[:-1], out=new[1:])

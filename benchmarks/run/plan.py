@@ -193,18 +193,6 @@ def cannot_learn(cache: Cache, signal: ExitSignal, target: Target | None) -> str
     return ""
 
 
-def check_rows(cache: str, rows: int, layers: int) -> None:
-    """Raise InputError for a cache of more rows than the bootstrap can add up exactly."""
-    from exitbench.benchmarks.statistics.resampled_curves import LARGEST_EXACT
-
-    most = (LARGEST_EXACT - 1) // (2 * layers)
-    if rows > most:
-        raise InputError(
-            f"cache {cache}: expected at most {most:,} rows with {layers} layers, found {rows:,}: beyond that the sums "
-            "of the bootstrap are not exact"
-        )
-
-
 def manifest_sha256(path: Path) -> str:
     """The sha256 of a cache's manifest, which pins every other file of it."""
     return hashlib.sha256((path / "manifest.json").read_bytes()).hexdigest()

@@ -27,7 +27,7 @@ from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache,
 from exitbench.benchmarks.run.across_caches.averages import averages
 from exitbench.benchmarks.run.across_caches.shared_rows import network_of, rows_of_caches, sharing_caches
 from exitbench.benchmarks.run.conformance_record import conformance_record, failed_checks
-from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, check_rows, plan_run
+from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, plan_run
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.shares import adopt_parts, part_folder, refuse_parts_at_work, share_of
 from exitbench.benchmarks.run.stages import perform_stages, require_same_world
@@ -183,7 +183,6 @@ def planned(suite: Suite, directories: Sequence[str]) -> tuple[Plan, dict[str, M
         if not manifest.complete:
             raise InputError(f"cache {path.name} is incomplete; resume its collection first")
         suite.layers_of(manifest.model.layers)
-        check_rows(path.name, manifest.rows, manifest.model.layers)
     return plan, manifests
 
 

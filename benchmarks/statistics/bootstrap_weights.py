@@ -7,6 +7,7 @@ few, those of the last cache are kept for the next signal.
 from __future__ import annotations
 
 import hashlib
+import tempfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,13 @@ from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, Weights, resampled_exits
 from exitbench.benchmarks.statistics.resampled_rates import weighted_decisions
+from exitbench.errors import InputError
+from exitbench.memory_budget import memory_budget
 
+SHARE = 0.25
+"""The part of the memory budget that weights may take."""
+WRITTEN = 1 << 26
+"""Weights that are made at a time where they go into a file."""
 KEPT = 1 << 24
 """Up to this many weights of a cache are kept for its next signal, with those of all parts."""
 
@@ -98,12 +105,33 @@ def bootstrap_weights(scored: ScoredCache, seed: int, resamples: int, *, held_ou
     if kept is not None:
         return kept
     seeds = {"test": seed, "calibration": seed + CALIBRATION_SEED}
-    made = BootstrapWeights(
-        {role: poisson_weights(scored.samples(role).units, seeds[role], resamples) for role in roles}
-    )
+    made = BootstrapWeights({role: made_weights(scored.samples(role).units, seeds[role], resamples) for role in roles})
     if all(weights.size <= KEPT for weights in made.weights.values()):
         LAST_WEIGHTS.keep(digest, made)
     return made
+
+
+def made_weights(units: NDArray[np.int64], seed: int, resamples: int) -> Weights:
+    """Poisson weights [samples, resamples], in memory or, beyond a share of the memory budget, in a temporary file.
+
+    The file has no name and is gone with the process.
+    """
+    if len(units) * resamples <= memory_budget() * SHARE:
+        return poisson_weights(units, seed, resamples)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        rows = max(WRITTEN // resamples, 1)
+        try:
+            for start in range(0, len(units), rows):
+                left = poisson_weights(units[start : start + rows], seed, resamples).data.cast("B")
+                while left:  # a disk that is nearly full takes a part
+                    left = left[file.write(left) :]
+        except OSError as error:
+            needed = len(units) * resamples / 1e9
+            raise InputError(
+                f"expected {needed:.1f} GB in {tempfile.gettempdir()} for the weights of the bootstrap, found: "
+                f"{error}; set TMPDIR, or give more --memory or fewer resamples"
+            ) from error
+        return np.memmap(file, dtype=np.uint8, mode="r", shape=(len(units), resamples))
 
 
 def _digest(scored: ScoredCache, seed: int, resamples: int, roles: tuple[Role, ...]) -> str:

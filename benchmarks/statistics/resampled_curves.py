@@ -7,14 +7,15 @@ at a list of operating points are one sparse product of events and weights, and 
 needs no finer list of points than its own noise: beyond :data:`ALL_POINTS` points the list is thinned evenly in
 cost, with a close mesh around the speed-ups of the operating points (steps below a tenth of a standard error there).
 
-Weights and what they multiply are whole numbers, and float32 holds whole numbers up to 2^24 exactly; so
-results do not depend on the order of summation, on threads, or on the order of samples.
+Weights and what they multiply are whole numbers, and float32 holds whole numbers up to 2^24 exactly, float64 up to
+2^53; so results do not depend on the order of summation, on blocks, on threads, or on the order of samples.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +28,6 @@ from scipy.sparse import csr_array
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
-from exitbench.errors import InputError
 
 ALL_POINTS = 1200
 """Up to this many operating points, every one takes part; beyond, about this many are kept."""
@@ -43,22 +43,28 @@ Weights = NDArray[np.uint8]
 
 FEW = 1 << 26
 """Up to this many weights are kept as float32, ready to be multiplied: 0.27 GB, 67,000 samples of 1000 resamples. More
-of them become float32 block by block, at every use, and narrow blocks multiply slowly: nearly four times the time."""
+of them become float32 block by block, at every use."""
 
-BLOCK = 1 << 22
-"""Weights in such a block."""
+BLOCK = 1 << 20
+"""Weights in such a block, which stays near the processor: some samples, all resamples. A block of some resamples and
+all samples would be narrow, and a product that walks through everything for a few columns takes four times as long."""
 
-COLUMNS = 64
-"""Resamples whose weights become float64 together, for sums of costs."""
+SPARSE_BLOCK = 1 << 24
+"""Weights in a block of a sparse product: its sums at all points are added up after every block."""
 
 LARGEST_EXACT = 1 << 24
+"""float32 holds all whole numbers up to this one."""
+
+LARGEST_WEIGHT = 12
+"""More than any weight: the table of the Poisson law ends before."""
 
 
 @dataclass(frozen=True, eq=False)
 class SampleWeights:
-    """Some of a curve's samples with their ``weights`` [drawn, resamples]; ``rows`` [samples] says which they are.
+    """Some of a curve's samples with their weights; ``rows`` [samples] says which they are.
 
-    Made once per part and shared by all signals, since copying weights costs as much as summing them.
+    ``weights`` are those of the drawn samples in float32, [drawn, resamples], where they are few; else those of all
+    samples as they were made, [samples, resamples], which may lie in a file.
     """
 
     weights: Weights | NDArray[np.float32]
@@ -67,11 +73,11 @@ class SampleWeights:
     @classmethod
     def of(cls, weights: Weights, rows: NDArray[np.bool_] | None = None) -> SampleWeights:
         """From the weights [samples, resamples] of all samples."""
-        if rows is None or rows.all():
+        if rows is None:
             rows = np.ones(len(weights), dtype=bool)
-        else:
-            weights = weights[rows]
-        return cls(weights.astype(np.float32) if weights.size <= FEW else weights, rows)
+        if int(rows.sum()) * weights.shape[1] > FEW:
+            return cls(weights, rows)
+        return cls((weights if rows.all() else weights[rows]).astype(np.float32), rows)
 
     @property
     def resamples(self) -> int:
@@ -87,27 +93,63 @@ class SampleWeights:
         """The position of each sample among the drawn ones, [samples]."""
         return np.cumsum(self.rows, dtype=np.int32) - np.int32(1)
 
-    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """The weights of some resamples at a time, so that memory is bounded whatever the number of samples."""
-        width = self.resamples if self.weights.dtype == np.float32 else max(BLOCK // len(self.weights), 1)
-        for start in range(0, self.resamples, width):
-            resamples = slice(start, min(start + width, self.resamples))
-            yield resamples, self.weights[:, resamples].astype(np.float32, copy=False)
+    @property
+    def are_few(self) -> bool:
+        """Whether the weights are kept ready to be multiplied."""
+        return self.weights.dtype == np.float32
 
-    def times(self, matrix: Any) -> NDArray[np.float32]:
-        """The product of ``matrix`` [..., drawn], dense or sparse, and the weights: [..., resamples]."""
-        parts = [np.asarray(matrix @ weights) for _, weights in self.blocks()]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+    def blocks(self, most: int | None = None) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """The weights of some drawn samples at a time, about ``most`` of them, so that memory is bounded.
+
+        Where they are many, each block takes the place of the one before: fresh memory costs more than the product.
+        """
+        size, everyone = len(self.samples), len(self.samples) == len(self.rows)
+        height = min(max((BLOCK if most is None else most) // self.resamples, 1), size)
+        place = np.empty((0 if self.are_few else height, self.resamples), dtype=np.float32)
+        for start in range(0, size, height):
+            drawn = slice(start, min(start + height, size))
+            if self.are_few:
+                yield drawn, np.asarray(self.weights[drawn], dtype=np.float32)
+            else:
+                block = place[: drawn.stop - drawn.start]
+                np.copyto(block, self.weights[drawn if everyone else self.samples[drawn]])
+                yield drawn, block
+                let_go(self.weights)
+
+    def times(self, matrix: Any, largest: float = 1.0) -> NDArray[Any]:
+        """The product of ``matrix`` [..., drawn], dense or sparse, of whole numbers, and the weights: [..., resamples].
+
+        ``largest`` bounds what a drawn sample contributes to any sum that is made of the product. Sums are exact:
+        float32 where that holds them, else float64, with float32 inside of blocks that are small enough.
+        """
+        if self.are_few and largest * len(self.samples) * 2 < LARGEST_EXACT:
+            return np.asarray(matrix @ self.weights)
+        exact_rows = max(int(LARGEST_EXACT // (LARGEST_WEIGHT * max(largest, 1.0))), 1)
+        return self._summed(matrix, exact_rows * self.resamples, np.float32)
 
     def exact_times(self, matrix: Any) -> NDArray[np.float64]:
-        """The same product in float64, for whole numbers beyond those of float32; some resamples at a time."""
-        starts = range(0, self.resamples, COLUMNS)
-        parts = [np.asarray(matrix @ self.weights[:, start : start + COLUMNS].astype(np.float64)) for start in starts]
-        return np.concatenate(parts, axis=-1)
+        """The same product in float64, for whole numbers beyond those of float32."""
+        return self._summed(matrix, SPARSE_BLOCK // 4, np.float64)
 
-    def sums(self, quantities: NDArray[Any]) -> NDArray[np.float32]:
+    def _summed(self, matrix: Any, most: int, kind: type[np.floating[Any]]) -> NDArray[np.float64]:
+        """The product in the precision ``kind``, in blocks of at most ``most`` weights, summed in float64."""
+        sparse = hasattr(matrix, "tocsc")
+        columns = matrix.tocsc() if sparse else matrix  # whose columns are taken without a search
+        sums = np.zeros((*matrix.shape[:-1], self.resamples))
+        for drawn, weights in self.blocks(min(most, SPARSE_BLOCK if sparse else BLOCK)):
+            part = columns[:, drawn].tocsr() if sparse else columns[..., drawn]
+            sums += np.asarray(part @ weights.astype(kind, copy=False))
+        return sums
+
+    def sums(self, quantities: NDArray[Any]) -> NDArray[Any]:
         """The weighted sums of ``quantities`` [..., samples] over the drawn samples, [..., resamples]."""
-        return self.times(quantities[..., self.samples].astype(np.float32))
+        return self.times(quantities[..., self.samples].astype(np.float32), float(np.abs(quantities).max(initial=1)))
+
+
+def let_go(weights: NDArray[Any]) -> None:
+    """Give back the memory of what was read of a file; the file keeps it."""
+    if isinstance(weights, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+        weights._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def listed_points(curve: Curve, speed_ups: Sequence[float]) -> NDArray[np.int64]:
@@ -139,7 +181,7 @@ def weighted_sums(
     quantities: Sequence[NDArray[Any]],
     drawn: SampleWeights,
     at_start: Sequence[Any] = (),
-) -> NDArray[np.float32]:
+) -> NDArray[Any]:
     """Sums over the drawn samples of each quantity at the exit layer, [quantities, points, resamples].
 
     Each of the ``quantities`` is [layers, samples]. At point j the first ``event_indices[j]`` events (never falling)
@@ -152,32 +194,34 @@ def weighted_sums(
     columns = drawn.position[samples]
     firsts = at_start or list(sums_after(curve, start, quantities, drawn))
     # All quantities are rows of one sparse matrix: on small caches a product costs less than the call.
-    changes, counted_columns, ends = [], [], [np.zeros(1, dtype=np.int32)]
+    changes, counted_columns, ends = [], [], [np.zeros(1, dtype=np.int64)]
     for quantity in quantities:
         flat, width = quantity.ravel(), np.int64(quantity.shape[1])
         change = flat.take((earlier - 1) * width + samples) - flat.take((later - 1) * width + samples)
         counted = np.flatnonzero(change)
         changes.append(change[counted].astype(np.float32))
         counted_columns.append(columns[counted])
-        ends.append((ends[-1][-1] + np.searchsorted(positions[counted], event_indices)).astype(np.int32))
-    entries = (np.concatenate(changes), np.concatenate(counted_columns), np.concatenate(ends))
-    shape = (len(quantities) * len(event_indices), len(drawn.weights))
-    totals = drawn.times(csr_array(entries, shape=shape)).reshape(len(quantities), len(event_indices), drawn.resamples)
+        ends.append(ends[-1][-1] + np.searchsorted(positions[counted], event_indices))
+    short = np.int32 if ends[-1][-1] < np.iinfo(np.int32).max else np.int64
+    entries = (np.concatenate(changes), np.concatenate(counted_columns), np.concatenate(ends).astype(short))
+    shape = (len(quantities) * len(event_indices), len(drawn.samples))
+    largest = max(float(quantity.max(initial=1)) for quantity in quantities)
+    totals = drawn.times(csr_array(entries, shape=shape), largest)
+    totals = totals.reshape(len(quantities), len(event_indices), drawn.resamples)
     for sums, first in zip(totals, firsts, strict=True):
         sums[0] += first
         cumulative_sum(sums)
     return totals
 
 
-def sums_after(
-    curve: Curve, events: int, quantities: Sequence[NDArray[Any]], drawn: SampleWeights
-) -> NDArray[np.float32]:
+def sums_after(curve: Curve, events: int, quantities: Sequence[NDArray[Any]], drawn: SampleWeights) -> NDArray[Any]:
     """The sums of each quantity [layers, samples] after the first ``events`` events, [quantities, resamples].
 
     One pass over the weights for all of them: memory, not arithmetic, is the cost.
     """
     exits, samples = exits_after(curve, events)[drawn.samples] - 1, drawn.samples
-    return drawn.times(np.stack([quantity[exits, samples] for quantity in quantities]).astype(np.float32))
+    there = np.stack([quantity[exits, samples] for quantity in quantities]).astype(np.float32)
+    return drawn.times(there, float(there.max(initial=1)))
 
 
 def weighted_tally(
@@ -189,8 +233,6 @@ def weighted_tally(
     full depth, which signals share; made here if it is ``None``.
     """
     outcomes = curve.outcomes
-    if outcomes.depth * outcomes.samples * 2 >= LARGEST_EXACT:
-        raise InputError(f"expected at most {LARGEST_EXACT // 2 // outcomes.depth} samples, found {outcomes.samples}")
     layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int16)[:, None], outcomes.samples, axis=1)
     counted = outcomes.counted
     quantities: list[NDArray[Any]] = [layers, *(truth.astype(np.int8) for truth in counted.values())]
@@ -218,7 +260,7 @@ def weighted_costs(
     change = (costs[events.earlier[positions] - 1] - costs[events.later[positions] - 1]).astype(np.float64)
     ends = np.concatenate([[0], np.searchsorted(positions, event_indices)])
     columns = drawn.position[events.samples[positions]]
-    sums = drawn.exact_times(csr_array((change, columns, ends), shape=(len(event_indices), len(drawn.weights))))
+    sums = drawn.exact_times(csr_array((change, columns, ends), shape=(len(event_indices), len(drawn.samples))))
     sums[0] += drawn.exact_times(costs[exits_after(curve, start)[drawn.samples] - 1].astype(np.float64))
     return np.asarray(np.cumsum(sums, axis=0))
 
@@ -244,7 +286,7 @@ def resampled_exits(
     return dataclasses.replace(tally, cost=drawn.exact_times(paid[drawn.samples]))
 
 
-def cumulative_sum(sums: NDArray[np.float32]) -> NDArray[np.float32]:
+def cumulative_sum(sums: NDArray[Any]) -> NDArray[Any]:
     """A blocked cumulative sum along the first axis, in place.
 
     Blocks are about the root of the length long: whole rows are added a few dozen times, where ``cumsum`` goes down the

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.scoring.outcomes import Measure
+from exitbench.benchmarks.statistics.resampled_curves import LARGEST_EXACT
 
 SEARCHED = 64
 """Points looked at together for the first one whose score has fallen."""
@@ -141,7 +142,7 @@ def listed_points_within_losses(
     return np.asarray(first - 1, dtype=np.int64)
 
 
-def fewest_right(accuracy: NDArray[np.float64], samples: NDArray[Any]) -> NDArray[np.float32]:
+def fewest_right(accuracy: NDArray[np.float64], samples: NDArray[Any]) -> NDArray[Any]:
     """The fewest right answers among ``samples`` [resamples] whose accuracy in percent, as it is computed, is enough.
 
     ``accuracy`` is [..., resamples], and so is the result; NaN where there is no sample. The accuracy of a count rises
@@ -152,4 +153,5 @@ def fewest_right(accuracy: NDArray[np.float64], samples: NDArray[Any]) -> NDArra
     with np.errstate(invalid="ignore", divide="ignore"):
         short = [100.0 * (below + more) / size < accuracy for more in range(4)]
     fewest = below + np.sum(short, axis=0)
-    return np.where(size > 0, fewest, np.nan).astype(np.float32)
+    # As short as the counts that it is compared with, unless it does not fit.
+    return np.where(size > 0, fewest, np.nan).astype(np.float32 if size.max(initial=0) < LARGEST_EXACT else np.float64)

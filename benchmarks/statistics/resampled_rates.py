@@ -48,16 +48,17 @@ def weighted_rates(
     cell[certainty == -np.inf] = len(uncertainty_thresholds)  # a layer without a score never says exit
     always = cell == 0
     exits = np.zeros((2, outcomes.depth - 1, drawn.resamples))
-    exits[:, first:] = drawn.times(np.stack([always & ~right, always & right]).astype(np.float32))
-    for resamples, weights in drawn.blocks():
-        last = (index[resamples] - low).astype(np.int32)
-        for layer in range(len(certainty)):
-            sometimes = np.flatnonzero((cell[layer] > 0) & (cell[layer] < len(uncertainty_thresholds)))
+    sure = np.stack([always & ~right, always & right])
+    last = (index - low).astype(np.int32)
+    for samples, weights in drawn.blocks():
+        exits[:, first:] += sure[..., samples].astype(np.float32) @ weights
+        for layer, (cells, truths) in enumerate(zip(cell[:, samples], right[:, samples], strict=True)):
+            sometimes = np.flatnonzero((cells > 0) & (cells < len(uncertainty_thresholds)))
             if len(sometimes):
                 counted = weights[sometimes]
-                counted *= cell[layer, sometimes, None] <= last
-                truth = right[layer, sometimes]
-                exits[:, first + layer, resamples] += np.stack([~truth, truth]).astype(np.float32) @ counted
+                counted *= cells[sometimes, None] <= last
+                truth = truths[sometimes]
+                exits[:, first + layer] += np.stack([~truth, truth]).astype(np.float32) @ counted
     wrong, rights = weighted_decisions(outcomes, drawn) if decisions is None else decisions
     return RateTally(exits[0], wrong, rights - exits[1], rights)
 

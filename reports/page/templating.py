@@ -13,7 +13,7 @@ from exitbench.reports.page.run_view import cell_parts
 from exitbench.reports.page.table_data import cell_hint, shown_text
 from exitbench.reports.tables.table import TableRow
 
-WITH_A_VALUE = {"--jobs", "--executor", "--part", "--out", "--subject"}
+WITH_A_VALUE = {"--jobs", "--executor", "--part", "--memory", "--out", "--subject"}
 ALONE = {"--force", "--debug", "--verbose", "--no-report"}
 """Options of ``run`` that change no result."""
 

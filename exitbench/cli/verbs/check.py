@@ -11,6 +11,7 @@ import typer
 
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
+from exitbench.cli.options.memory_option import MemoryOption, use_memory
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
 
@@ -52,6 +53,7 @@ def command(
     format_: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.terminal,
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.", show_default=False)] = None,
     executor: ExecutorOption = "local",
+    memory: MemoryOption = None,
 ) -> None:
     """Compute a suite again and print only what is not as in its baseline; exit code 1 if anything moved.
 
@@ -67,6 +69,7 @@ def command(
     `exitbench check my-suite.toml --signals-dir my-signals --update`
     """
     fit_cache(off=no_fit_cache)
+    use_memory(memory)
     from exitbench.errors import InputError
     from exitbench.executors.worker_processes import one_thread_per_process
 

@@ -13,6 +13,7 @@ import typer
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
+from exitbench.cli.options.memory_option import MemoryOption, use_memory
 from exitbench.cli.options.part_option import PartOption, parse_part
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo, terminal_console
@@ -68,6 +69,7 @@ def command(
     ] = None,
     executor: ExecutorOption = "local",
     part: PartOption = None,
+    memory: MemoryOption = None,
     out: Annotated[Path | None, typer.Option(help="Where to; default: out/SUITE.", show_default=False)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a finished run.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only the result files: no page, no tables.")] = False,
@@ -97,6 +99,7 @@ def command(
     `exitbench run my-suite.toml --part 3/16 --out /shared/out`
     """
     fit_cache(off=no_fit_cache)
+    use_memory(memory)
     from exitbench.cli.loading.declared_names import refuse_unknown_names
     from exitbench.cli.loading.pandas_later import load_pandas_later
     from exitbench.cli.signals_option import load, separate_signals

@@ -52,10 +52,3 @@ def test_all_thresholds_of_a_signal_that_has_no_end_of_them_are_refused(suite, t
 def test_the_verb_answers_an_unknown_target_with_the_nearest(tmp_path):
     with pytest.raises(InputError, match=r"'papper' is neither a cache nor a suite. Did you mean paper"):
         CliRunner().invoke(build(), ["run", "papper"], catch_exceptions=False)
-
-
-def test_a_cache_of_too_many_rows_is_refused_before_anything_is_scored(suite, tmp_path, monkeypatch):
-    monkeypatch.setattr("exitbench.benchmarks.statistics.resampled_curves.LARGEST_EXACT", 2 * 5 * 65)
-    with pytest.raises(InputError, match="cache m-a-dev: expected at most 64 rows with 5 layers, found 70"):
-        run_suite(suite, tmp_path / "out")
-    assert not (tmp_path / "out").exists()

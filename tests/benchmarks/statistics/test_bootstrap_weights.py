@@ -1,12 +1,43 @@
 """BootstrapWeights are shared by a cache's signals, and by nothing else."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from exitbench.benchmarks.statistics import bootstrap_weights as draws
 from exitbench.benchmarks.statistics.bootstrap_weights import CALIBRATION_SEED, bootstrap_weights
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
+from exitbench.errors import InputError
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
+
+
+def test_weights_beyond_the_memory_budget_lie_in_a_file_and_are_the_same(monkeypatch):
+    units = np.arange(30) * 7
+    expected = poisson_weights(units, 3, 8)
+    assert not isinstance(draws.made_weights(units, 3, 8), np.memmap)
+    monkeypatch.setattr(draws, "memory_budget", lambda: 100)
+    monkeypatch.setattr(draws, "WRITTEN", 50)
+    made = draws.made_weights(units, 3, 8)
+    assert isinstance(made, np.memmap)
+    np.testing.assert_array_equal(made, expected)
+    monkeypatch.setattr("exitbench.benchmarks.statistics.resampled_curves.FEW", 0)
+    rows = np.arange(30) % 4 > 0
+    for drawn_rows in (rows, np.ones(30, dtype=bool)):
+        drawn = SampleWeights.of(made, drawn_rows)
+        quantity = np.arange(60.0).reshape(2, 30)
+        sums = quantity[:, drawn_rows] @ expected[drawn_rows].astype(float)
+        np.testing.assert_array_equal(drawn.sums(quantity), sums)
+        np.testing.assert_array_equal(drawn.exact_times(quantity[:, drawn_rows]), sums)
+
+
+def test_a_full_disk_says_how_much_the_weights_need(monkeypatch):
+    monkeypatch.setattr(draws, "memory_budget", lambda: 0)
+    full = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115 -- closed by what it is given to
+    monkeypatch.setattr(draws.tempfile, "TemporaryFile", lambda buffering: full)
+    with pytest.raises(InputError, match=r"expected 0\.0 GB in .* for the weights of the bootstrap, found"):
+        draws.made_weights(np.arange(30), 0, 8)
 
 
 def made(folder, seed=0, **changes):

@@ -20,7 +20,6 @@ from exitbench.benchmarks.statistics.resampled_points import (
     sums_without,
 )
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
-from exitbench.errors import InputError
 from tests.support.for_each import for_each
 from tests.support.score_cases import random_case
 
@@ -151,23 +150,33 @@ def test_within_six_standard_errors_a_listed_point_is_never_a_tenth_of_one_away(
     assert len(listed) < curve.points / 1000
 
 
-@pytest.mark.parametrize(("limit", "refused"), [(2 * 5 * 40, True), (2 * 5 * 40 + 1, False)])
-def test_sums_that_float32_may_not_hold_exactly_are_refused(monkeypatch, limit, refused):
+def test_sums_beyond_what_float32_holds_are_exact(monkeypatch):
     largest = weighted_curve.LARGEST_EXACT
     assert np.float32(largest - 1) + np.float32(1) == largest
     assert np.float32(largest) + np.float32(1) == np.float32(largest)
-    rng = np.random.default_rng(0)
-    curve = trade_off_curve(SignalScores(rng.normal(size=(4, 40)), ">="), Outcomes(rng.random((5, 40)) < 0.5))
-    ones = SampleWeights.of(np.ones((40, 1), dtype=np.uint8))
-    monkeypatch.setattr(weighted_curve, "LARGEST_EXACT", limit)
-    if not refused:
-        assert weighted_tally(curve, curve.events.ends, ones).samples == [40]
-        return
-    with pytest.raises(InputError, match=r"expected at most 40 samples, found 40"):
-        weighted_tally(curve, curve.events.ends, ones)
+    case = random_case(3, samples=40)
+    curve, weights = case.curve, poisson_weights(np.arange(40), 0, 7)
+    expected = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights))
+    # As if 24 bits were 6: what is beyond must be summed in blocks, and in float64.
+    monkeypatch.setattr(weighted_curve, "LARGEST_EXACT", 64)
+    sums = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights))
+    assert sums.layers.dtype == np.float64
+    assert expected.layers.dtype == np.float32
+    for name in ("samples", "layers", "correct", "true_positives", "actual_positives"):
+        np.testing.assert_array_equal(getattr(sums, name), getattr(expected, name))
 
 
-@pytest.mark.parametrize(("block", "blocks"), [(0, 50), (100, 17), (10**6, 1)])
+@pytest.mark.long
+def test_seventeen_million_equal_samples_are_counted_to_the_last():
+    size = (1 << 24) + 3
+    weights = np.broadcast_to(np.uint8(1), (size, 1))
+    drawn = SampleWeights(weights, np.ones(size, dtype=bool))
+    assert drawn.times(np.ones((1, size), dtype=np.float32)).tolist() == [[size]]
+    few = SampleWeights(weights[:5].astype(np.float32), np.ones(5, dtype=bool))
+    assert few.times(np.full((1, 5), 1 << 23, dtype=np.float32), 1 << 23).tolist() == [[5 << 23]]
+
+
+@pytest.mark.parametrize(("block", "blocks"), [(0, 26), (100, 13), (10**6, 1)])
 def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
     case = random_case(5, samples=40)
     curve, weights = case.curve, poisson_weights(np.arange(40), 0, 50)
