@@ -94,6 +94,10 @@ class RunFiles:
         frame: pd.DataFrame = self._read(name).to_pandas()
         return frame
 
+    def columns(self, name: str) -> pa.Table:
+        """One of :data:`SCHEMAS` as its columns lie in the file; raises InputError like :meth:`table`."""
+        return self._read(name)
+
     def samples_at(self, protocol: str, point: str) -> pa.Table:
         """The rows of ``samples.parquet`` of one protocol and operating point; raises InputError like :meth:`table`.
 

@@ -10,12 +10,13 @@ speed-up of an exact point is not stored, since the exit counts give it exactly.
 
 from __future__ import annotations
 
-import itertools
+import bisect
+import functools
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +24,12 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, operating_point
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
+from exitbench.reports.page.grouped_columns import GroupedColumns, grouped_columns
 from exitbench.reports.page.table_data import shown_text
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.protocol_order import cautious_first
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.run_caches import CacheMetadata
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
 RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)
@@ -38,24 +37,31 @@ RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)
 TOLERANCE = 0.0015
 """How far, as a share of the drawn height, a left-out point may lie from the line between its neighbours."""
 DASHES: dict[object, list[int]] = {"-": [], "--": [0, 6, 3], "-.": [0, 7, 3, 2, 3], ":": [0, 2, 3]}
+CURVE_KEY = ("cache", "protocol", "signal", "parameters")
+CurveKey = tuple[str, str, str, str]
 RATES = ("premature_all", "delayed_all", "premature_reached", "delayed_reached")
 
 
 def explorer_data(run: FinishedRun, budget: int = 2_000_000) -> dict[str, Any]:
     """What the explorer of one run needs, as plain values; at most about ``budget`` characters of JSON."""
-    data: dict[str, Any] = {}
     tasks = explorer_tasks(run)
-    for resolution in RESOLUTIONS:
-        data = {
+
+    @functools.cache
+    def at_resolution(resolution: int) -> dict[str, Any]:
+        return {
             "units": {"score": SCORE_UNIT, "rate": RATE_UNIT, "cost": COST_UNIT},
             "resolution": resolution,
             "primary": run.suite["primary_speed_up"],
             "signals": signal_looks(run),
             "tasks": [task.data(resolution) for task in tasks],
         }
-        if len(json.dumps(data, separators=(",", ":"), ensure_ascii=False)) <= budget:
-            break
-    return data
+
+    def fits(resolution: int) -> bool:
+        return len(json.dumps(at_resolution(resolution), separators=(",", ":"), ensure_ascii=False)) <= budget
+
+    # The coarser, the smaller: the finest that fits is found by halving, the coarsest of all is taken as it is.
+    first = bisect.bisect_left(RESOLUTIONS[:-1], True, key=fits)
+    return at_resolution(RESOLUTIONS[first])
 
 
 def lines_of(run: FinishedRun) -> list[tuple[str, str]]:
@@ -132,28 +138,26 @@ class ExplorerTask:
 def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
     """One per cache and protocol: caches in the suite's order, the most cautious protocol of each first."""
     numbers = {line: number for number, line in enumerate(lines_of(run))}
-    drawn = dict(list(run.curves.groupby(["cache", "protocol"], sort=False)))
-    counted = dict(list(run.histograms[run.histograms["kind"] == "exits"].groupby(["cache", "protocol"], sort=False)))
+    drawn = grouped_columns(run.files.columns("curves"), CURVE_KEY)
+    counted = exit_counts(run)
     rates = stored_rates(run)
     named = named_thresholds(run)
+    keys: dict[tuple[str, str], list[CurveKey]] = {}
+    for cache_name, protocol, signal, parameters in drawn.rows_of:
+        keys.setdefault((cache_name, protocol), []).append((cache_name, protocol, signal, parameters))
     tasks = []
     for cache in run.caches:
         for protocol in cautious_first(run.protocols):
-            curves = drawn.get((cache.name, protocol))
-            if curves is None:
+            if (cache.name, protocol) not in keys:
                 continue
-            exits = counted.get((cache.name, protocol))
             lines: list[tuple[dict[str, Any], Points]] = []
             strokes = dashes(run, cache, protocol)
-            for (signal, parameters), curve in curves.groupby(["signal", "parameters"], sort=False):
-                number = numbers.get((str(signal), str(parameters)))
-                if number is None:
-                    continue
-                curve_key = (cache.name, protocol, str(signal), str(parameters))
-                points = points_of(curve, named.get(curve_key, []))
+            for curve_key in keys[cache.name, protocol]:
+                number = numbers.get(curve_key[2:])
+                points = None if number is None else points_of(drawn, curve_key, named.get(curve_key, []))
                 if points is not None:
                     dash = {"dash": strokes[curve_key[2:]]} if curve_key[2:] in strokes else {}
-                    stored = stored_points(curve_key, exits, rates)
+                    stored = stored_points(counted.get(curve_key, {}), rates.get(curve_key, {}))
                     lines.append(({"signal": number, **dash, **({"stored": stored} if stored else {})}, points))
             metadata = {
                 "label": shown_text(task_with_model(run, cache)),
@@ -186,19 +190,16 @@ def named_thresholds(run: FinishedRun) -> dict[tuple[str, str, str, str], list[f
     return thresholds
 
 
-def points_of(curve: pd.DataFrame, named: Sequence[float]) -> Points | None:
+def points_of(drawn: GroupedColumns, key: CurveKey, named: Sequence[float]) -> Points | None:
     """One signal's curve; None when it has no point."""
-    points = curve[curve["kind"] == "point"]
-    if points.empty:
+    rows = drawn.rows_of[key]
+    is_point = drawn.is_text("kind", rows, "point")
+    points, band = (cheapest_last(drawn, part) for part in (rows[is_point], rows[drawn.is_text("kind", rows, "band")]))
+    if not len(points):
         return None
-    points = points.sort_values("cost", ascending=False, kind="stable")
-    cost, score, thresholds, *rates = (
-        points[name].to_numpy(np.float64) for name in ("cost", "score", "threshold", *RATES)
-    )
-    exact = bool(points["exits"].notna().all())
-    band = curve[curve["kind"] == "band"].sort_values("cost", ascending=False, kind="stable")
+    cost, score, thresholds, *rates = (drawn.numbers(name, points) for name in ("cost", "score", "threshold", *RATES))
     edges = {
-        name: steps(band[name].to_numpy(np.float64) / unit)
+        name: steps(drawn.numbers(name, band) / unit)
         for name, unit in (("cost", COST_UNIT), ("low", SCORE_UNIT), ("high", SCORE_UNIT))
     }
     return Points(
@@ -206,10 +207,15 @@ def points_of(curve: pd.DataFrame, named: Sequence[float]) -> Points | None:
         score=score,
         thresholds=thresholds,
         named=np.isin(thresholds, named),
-        exits=np.array(points["exits"].tolist(), dtype=np.int64) if exact else None,
+        exits=drawn.lists("exits", points),
         rates=tuple(rates),
-        band={} if band.empty else edges,
+        band=edges if len(band) else {},
     )
+
+
+def cheapest_last(drawn: GroupedColumns, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of a curve from full depth on; of equal cost in the order of the file."""
+    return rows[np.argsort(-drawn.numbers("cost", rows), kind="stable")]
 
 
 def thinned(
@@ -225,10 +231,12 @@ def thinned(
         positions = np.flatnonzero(keep)
         line = np.interp(-cost, -cost[positions], score[positions])
         error = np.abs(score - line) / height * (200 / resolution if resolution < 200 else 1.0)
-        for start, stop in itertools.pairwise(positions):
-            if stop - start > 1:
-                worst = start + 1 + int(np.argmax(error[start + 1 : stop]))
-                keep[worst] |= error[worst] > TOLERANCE * (400 / resolution) ** 2
+        error[positions] = -1.0
+        worst = np.repeat(np.maximum.reduceat(error, positions), np.diff(positions, append=len(cost)))
+        candidates = np.flatnonzero((error == worst) & (error > TOLERANCE * (400 / resolution) ** 2))
+        # Of equally far points of a gap the first.
+        _, first = np.unique(np.searchsorted(positions, candidates), return_index=True)
+        keep[candidates[first]] = True
     return np.flatnonzero(keep)
 
 
@@ -240,7 +248,8 @@ def steps(values: NDArray[Any]) -> list[int | None]:
     """
     rounded = np.rint(np.asarray(values, dtype=np.float64))
     present = ~np.isnan(rounded)
-    coded = np.diff(rounded[present], prepend=0).astype(np.int64).tolist()
+    known = rounded[present]
+    coded = np.concatenate([known[:1], known[1:] - known[:-1]]).astype(np.int64).tolist()
     if present.all():
         return list(coded)
     left = iter(coded)
@@ -256,7 +265,7 @@ def threshold_text(value: float) -> float | str | None:
     return float(f"{value:.7g}")
 
 
-Stored = dict[tuple[str, str, str, str], dict[OperatingPoint, dict[str, Any]]]
+Stored = dict[CurveKey, dict[OperatingPoint, dict[str, Any]]]
 
 
 def stored_rates(run: FinishedRun) -> Stored:
@@ -285,27 +294,37 @@ def stored_rates(run: FinishedRun) -> Stored:
     return rates
 
 
-def stored_points(
-    curve_key: tuple[str, str, str, str], exits: pd.DataFrame | None, rates: Stored
-) -> list[dict[str, Any]]:
+ExitCounts = dict[str, list[int]]
+"""Operating point, as the files write it, to how many samples exit at each layer."""
+
+
+def exit_counts(run: FinishedRun) -> dict[CurveKey, ExitCounts]:
+    """The exit counts of every curve's stored operating points."""
+    stored = grouped_columns(run.files.columns("histograms"), (*CURVE_KEY, "kind", "operating_point"))
+    counts: dict[CurveKey, ExitCounts] = {}
+    for (cache, protocol, signal, parameters, kind, point), rows in stored.rows_of.items():
+        if kind == "exits":
+            order = np.argsort(stored.numbers("layer", rows), kind="stable")
+            of_layers = stored.numbers("count", rows)[order].astype(np.int64).tolist()
+            counts.setdefault((cache, protocol, signal, parameters), {})[point] = of_layers
+    return counts
+
+
+def stored_points(exits: ExitCounts, rates: dict[OperatingPoint, dict[str, Any]]) -> list[dict[str, Any]]:
     """Exit counts, rates, and score with its interval at the stored matched operating points."""
-    if exits is None:
-        return []
-    counts_of_signal = exits[(exits["signal"] == curve_key[2]) & (exits["parameters"] == curve_key[3])]
     points: list[dict[str, Any]] = []
-    for text, group in counts_of_signal.groupby("operating_point", sort=False):
-        point = operating_point(str(text))
+    for text, counts in exits.items():
+        point = operating_point(text)
         if point.kind != "speed_up":
             continue
-        rates_at_point = rates.get(curve_key, {}).get(point, {})
-        counts: Iterable[Any] = group.sort_values("layer")["count"]
+        at_point = rates.get(point, {})
         points.append(
             {
                 "at": point.number,
-                "exits": [int(count) for count in counts],
-                "rates": [rates_at_point.get(name) for name in RATES],
-                "speed_up": rates_at_point.get("speed_up"),
-                **{name: rates_at_point.get(name) for name in ("score", "low", "high", "status", "threshold")},
+                "exits": counts,
+                "rates": [at_point.get(name) for name in RATES],
+                "speed_up": at_point.get("speed_up"),
+                **{name: at_point.get(name) for name in ("score", "low", "high", "status", "threshold")},
             }
         )
     return points

@@ -78,6 +78,37 @@ def main_run(factory: pytest.TempPathFactory) -> Path:
     return once(factory, "main", build) / "run"
 
 
+FIFTEEN = (
+    "deebert",
+    "right-tool",
+    "pabee",
+    "f-pabee[divergence=jsd,patience=1|2]",
+    "f-pabee[divergence=mean-entropy,patience=1|2]",
+    "pcee[patience=1|2]",
+    *(f"{name}{form}" for name in ("e-lang", "nsp") for form in ("", "[center=true]")),
+    *(f"cap[alpha=0.1|1,center={word}]" for word in ("false", "true")),
+    "calibrated",
+    "meta",
+    "meta[target=final]",
+)
+"""As many signals as the paper suite has, under names as long."""
+
+
+def fifteen_run(factory: pytest.TempPathFactory) -> Path:
+    """Two tasks with three layers in the tables, and fifteen signals; ``report.html`` beside the results."""
+
+    def build(folder: Path) -> None:
+        caches = [
+            synthetic_cache(folder / task, rows=120, layers=6, classes=3, width=8, task=task, model="base", seed=seed)
+            for seed, task in enumerate(("sst2", "mrpc"))
+        ]
+        asked = {"protocols": ("cross-fit",), "layers": (1, 3, 5), "speed_ups": (2.0,), "resamples": 10, "losses": ()}
+        run_suite(suite(caches, FIFTEEN, **asked, deals=1), folder / "run")
+        write_page([folder / "run"], folder / "run" / "report.html")
+
+    return once(factory, "fifteen", build) / "run"
+
+
 SIGNAL = '''"""A signal with a hostile title."""
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from exitbench.reports.formats.all_formats import FORMATS
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from tests.support.browsing import element, wait
-from tests.support.page_runs import HOSTILE, hostile_run, main_run
+from tests.support.page_runs import HOSTILE, fifteen_run, hostile_run, main_run
 
 pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.by import By
@@ -101,20 +101,39 @@ def test_it_opens_without_a_console_error_and_asks_for_nothing(page: Any) -> Non
     assert [name for name in asked if not name.startswith("data:")] == []
 
 
-def test_the_first_screen_is_the_verdict_a_picture_and_a_table_and_nothing_else(page: Any) -> None:
+@pytest.mark.parametrize("run", [main_run, fifteen_run], ids=["eight signals", "fifteen signals"])
+def test_the_first_screen_is_the_verdict_a_picture_and_a_table_and_nothing_else(
+    run: Callable[[pytest.TempPathFactory], Path], page: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    page.get((run(tmp_path_factory) / "report.html").as_uri())
     with screen(page, 1440):
+        parts = [
+            ".verdict",
+            ".forest",
+            ".left > .setting",
+            ".lead tbody:last-of-type tr:last-child",
+            ".right > .setting",
+        ]
         tops = page.execute_script(
-            "return ['.verdict', '.forest', '.lead tbody:last-of-type tr:last-child', '.right > .setting', '#explorer']"
-            ".map((one) => document.querySelector(one).getBoundingClientRect()).map((box) => [box.top, box.bottom])"
+            "return arguments[0].map((one) => document.querySelector(one).getBoundingClientRect())"
+            ".map((box) => [box.top, box.bottom])",
+            [*parts, "#explorer"],
         )
-        assert all(bottom <= 900 for _, bottom in tops[:4]), "all of it is on the screen"
-        assert tops[4][0] >= 900, "nothing of what follows is"
+        assert all(bottom <= 900 for _, bottom in tops[:-1]), "all of it is on the screen"
+        assert tops[-1][0] >= 900, "nothing of what follows is"
         height = page.execute_script("return document.documentElement.scrollHeight")
         assert height <= 8 * 900, "at most eight screens before anything is opened"
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_scrolls_sideways_or_is_cut_off_even_with_everything_open(page: Any, width: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "run"),
+    [(1280, main_run), (390, main_run), (1280, fifteen_run)],
+    ids=["1280", "390", "1280 with fifteen signals"],
+)
+def test_nothing_scrolls_sideways_or_is_cut_off_even_with_everything_open(
+    width: int, run: Callable[[pytest.TempPathFactory], Path], page: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    page.get((run(tmp_path_factory) / "report.html").as_uri())
     with screen(page, width):
         open_everything(page)
         sizes = page.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
