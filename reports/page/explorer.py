@@ -139,7 +139,7 @@ def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
     """One per cache and protocol: caches in the suite's order, the most cautious protocol of each first."""
     numbers = {line: number for number, line in enumerate(lines_of(run))}
     drawn = grouped_columns(run.files.columns("curves"), CURVE_KEY)
-    counted = stored_exits(run)
+    counted = exits_of_curves(run)
     rates = stored_rates(run)
     named = named_thresholds(run)
     keys: dict[tuple[str, str], list[CurveKey]] = {}
@@ -298,7 +298,7 @@ ExitCounts = dict[str, list[int]]
 """Operating point, as the files write it, to how many samples exit at each layer."""
 
 
-def stored_exits(run: FinishedRun) -> dict[CurveKey, ExitCounts]:
+def exits_of_curves(run: FinishedRun) -> dict[CurveKey, ExitCounts]:
     """The exit counts of every curve's stored operating points."""
     stored = grouped_columns(run.files.columns("histograms"), (*CURVE_KEY, "kind", "operating_point"))
     counts: dict[CurveKey, ExitCounts] = {}
