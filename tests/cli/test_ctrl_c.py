@@ -1,7 +1,10 @@
 """A stop that arrives where Python forgets exceptions still stops the program."""
 
+import importlib
 import signal
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +29,33 @@ def test_a_stop_in_a_destructor_is_not_lost(number: signal.Signals) -> None:
             time.sleep(0.01)
     with stopped_like_ctrl_c():
         time.sleep(0.05)  # repeated once, not for ever
+
+
+IMPORTED = """
+import signal, time
+signal.raise_signal(signal.{number})
+for _ in range(5):
+    time.sleep(0.01)
+finished = True
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+def test_a_stop_amid_an_import_waits_for_its_end(number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"imported_{number}.py").write_text(IMPORTED.format(number=number))
+    with pytest.raises(KeyboardInterrupt), stopped_like_ctrl_c():
+        importlib.import_module(f"imported_{number}")
+        for _ in range(500):
+            time.sleep(0.01)
+    assert sys.modules.pop(f"imported_{number}").finished
+
+
+def test_an_import_without_end_is_stopped_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("exitbench.cli.ctrl_c.LONGEST_IMPORT", 0.1)
+    endless = "import signal, time\nsignal.raise_signal(signal.SIGINT)\nfor _ in range(500):\n    time.sleep(0.01)\n"
+    (tmp_path / "imported_endless.py").write_text(endless)
+    with pytest.raises(KeyboardInterrupt), stopped_like_ctrl_c():
+        importlib.import_module("imported_endless")
+    assert "imported_endless" not in sys.modules
