@@ -75,7 +75,7 @@ class Ranking:
     def _parts(self) -> list[NDArray[np.intp] | slice]:
         if self.folds is None:
             return [slice(None)]
-        return [np.flatnonzero(self.folds == fold) for fold in np.flatnonzero(np.bincount(self.folds))]
+        return [np.flatnonzero(self.folds == fold) for fold in np.unique(self.folds)]
 
     @cached_property
     def _placed(self) -> list[list[Placements]]:
