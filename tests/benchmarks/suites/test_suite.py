@@ -54,6 +54,7 @@ def test_a_suite_needs_only_caches_and_signals(tmp_path):
         ({"layers": ["half"]}, "fractions such as"),
         ({"layers": [True]}, "fractions such as"),
         ({"layers": ["1e-999999999"]}, "fractions such as"),
+        ({"layers": ["1e-1"]}, "fractions such as"),
         ({"layers": ["1/1" + "0" * 5000]}, "fractions such as"),
         ({"speed_ups": [0.5]}, "a speed-up is at least 1"),
         ({"speed_ups": ["2"]}, "speed_ups: expected a number, found '2'"),
