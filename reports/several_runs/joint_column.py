@@ -2,8 +2,8 @@
 
 Values are the stored ones. The error of a difference comes from the stored answers, row by row (the influence function
 of the task score, summed over what belongs together), as within a run; what a stored error has beyond that of its
-answers (a choice among parameters, a fit, deals of folds) is added where it is more than a quarter. Rows of caches of
-the same task and split with the same ids are taken as the same rows.
+answers is added where the entry chose among parameters, and elsewhere (a fit, deals of folds) where it is more than a
+quarter. Rows of caches of the same task and split with the same ids are taken as the same rows.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def joint_column(joint: JointRuns, caches: Sequence[Content]) -> JointColumn:
                 row = joint.row(contender, content)
                 assert row is not None
                 values[position] += row.value / len(caches)
-                beyond[position] += added_variance(row, answers, measure) / len(caches) ** 2
+                added = added_variance(row, answers, measure, chose=contender.entry.is_grid)
+                beyond[position] += added / len(caches) ** 2
             if every_answer:
                 rows += len(every_answer[0].ids)
                 moved.append(np.stack([answers.influence(measure) for answers in every_answer]) / len(caches))
@@ -121,8 +122,12 @@ def caches_by_rows(joint: JointRuns, caches: Sequence[Content]) -> list[list[Con
     return list(blocks.values())
 
 
-def added_variance(row: Row, answers: StoredAnswers, measure: str) -> float:
-    """What the stored error of a score has beyond the error of its answers, as a variance; 0 where it is little."""
+def added_variance(row: Row, answers: StoredAnswers, measure: str, *, chose: bool) -> float:
+    """What the stored error of a score has beyond the error of its answers, as a variance.
+
+    For an entry that ``chose`` among parameters all of it counts, since choosing moves the score; otherwise it is
+    taken for the coarser steps of resampled curves where it is little, as within a run.
+    """
     own = answers.std_err(measure)
     stored = 0.0 if row.std_err is None or math.isnan(row.std_err) else row.std_err
-    return stored**2 - own**2 if stored > CONFIRMED * own else 0.0
+    return stored**2 - own**2 if stored > (1.0 if chose else CONFIRMED) * own else 0.0

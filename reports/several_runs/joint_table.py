@@ -253,8 +253,8 @@ def joint_notes(contest: JointContest, rows: Sequence[TableRow], shown: int) -> 
     others = len(joint.every_content) - (1 if len(joint.ground.shared) == 1 else 0) - shown
     notes = [
         "Differences and marks: paired on the same rows of caches with the same content, from the stored answers; "
-        "errors are those of the rows, with what a choice among parameters, a fit or deals of folds adds where it is "
-        "much; Holm's adjustment over all pairs of the column. The networks are taken as they are.",
+        "errors are those of the rows, with what a choice among parameters adds, as if independent, and a fit or deals "
+        "of folds where it is much; Holm's adjustment over all pairs of the column. The networks are taken as they are.",
         *not_shared(joint),
     ]
     if others > 0:

@@ -20,7 +20,7 @@ from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.errors import InputError
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.several_runs.common_ground import common_ground, fields_of
-from exitbench.reports.several_runs.joint_column import JointColumn, joint_column
+from exitbench.reports.several_runs.joint_column import JointColumn, added_variance, joint_column
 from exitbench.reports.several_runs.joint_runs import JointRuns
 from exitbench.reports.several_runs.stored_answers import StoredAnswers
 from tests.support.joint_runs import two_runs
@@ -170,6 +170,19 @@ def test_p_values_of_a_column_are_adjusted_over_all_pairs(column: JointColumn) -
     for rank, pair in enumerate(sorted(raw, key=lambda pair: raw[pair])):
         so_far = min(1.0, max(so_far, (len(raw) - rank) * raw[pair]))
         assert column.adjusted(*pair) == column.adjusted(*pair[::-1]) == pytest.approx(so_far)
+
+
+def test_what_choosing_adds_counts_whole_and_other_excess_only_where_it_is_much(
+    paths: tuple[Path, Path], joint: JointRuns
+) -> None:
+    contender, content = joint.contenders[0], joint.ground.shared[0]
+    row, told = joint.row(contender, content), joint.answers_of(contender, content)
+    assert row is not None and told is not None
+    right = told.right.mean()
+    own = 100 * math.sqrt(right * (1 - right) / 80)
+    for factor, chose, expected in ((1.2, True, 0.44), (1.2, False, 0.0), (1.3, False, 0.69), (0.9, True, 0.0)):
+        added = added_variance(row._replace(std_err=factor * own), told, "accuracy", chose=chose)
+        assert added == pytest.approx(expected * own**2), (factor, chose)
 
 
 def test_f1_and_groups_move_as_their_weights_do() -> None:
