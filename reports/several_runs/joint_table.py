@@ -254,7 +254,7 @@ def joint_notes(contest: JointContest, rows: Sequence[TableRow], shown: int) -> 
     notes = [
         "Differences and marks: paired on the same rows of caches with the same content, from the stored answers; "
         "errors are those of the rows, with what a choice among parameters adds, as if independent, and a fit or deals "
-        "of folds where it is much; Holm's adjustment over all pairs of the column. The networks are taken as they are.",
+        "of folds where it is much; Holm's adjustment over all pairs of the column. The networks are as they are.",
         *not_shared(joint),
     ]
     if others > 0:
