@@ -18,7 +18,7 @@ assert spec.loader is not None
 write_lock = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(write_lock)
 
-LINE = re.compile(r"([a-z0-9-]+)(?:\[([a-z,]+)\])?==(\S+) --hash=sha256:[0-9a-f]{64}")
+LINE = re.compile(r"([a-z0-9-]+)(?:\[([a-z0-9,]+)\])?==(\S+) --hash=sha256:[0-9a-f]{64}")
 
 
 def normal(name: str) -> str:

@@ -2,7 +2,7 @@
 
 Keys (those with a default may be left out)::
 
-    caches             names under fixtures/caches, or paths relative to the suite file
+    caches             names under fixtures/caches, paths relative to the suite file, or URLs of an object store
     signals            texts of signals, grids as cap[alpha=0.01|0.1]
 
     name               text; also the default output folder                        (the file's name without ending)
@@ -51,6 +51,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, Str
 from exitbench.benchmarks.results.vocabulary import ALL, MEDIAN, PER_LAYER
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Contest, Suite
+from exitbench.cache.object_store import fetched_cache, is_url
 from exitbench.errors import InputError, did_you_mean
 from exitbench.places import FIXTURES
 
@@ -254,9 +255,14 @@ def calibration_caches(caches: Sequence[Path]) -> dict[Path, Path]:
 
 
 def cache_path(text: str, beside: Path, fixtures: Path = FIXTURES) -> Path:
-    """Where a suite's cache lies: a bare name means a fixture, unless such a folder is beside the file."""
+    """Where a suite's cache lies: a bare name means a fixture, unless such a folder is beside the file.
+
+    A URL means the local copy of a cache on an object store, which is made now.
+    """
     if "\0" in text:
         raise InputError(f"expected the name or the path of a cache, found {text!r}")
+    if is_url(text):
+        return fetched_cache(text)
     relative = beside / text
     bare = Path(text).name == text
     return fixtures / "caches" / text if bare and not relative.is_dir() else relative

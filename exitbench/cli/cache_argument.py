@@ -1,4 +1,4 @@
-"""A cache as every verb's argument names it: a cache of the clone by its bare name, any other by its path."""
+"""A cache as every verb's argument names it: a cache of the clone by its bare name, any other by its path or URL."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ def named_cache(target: str) -> Path:
     A bare word that names a cache of the clone is that, whatever lies in the current folder: a folder of the same name
     is meant by ``./word``.
     """
+    from exitbench.cache.object_store import fetched_cache, is_url
     from exitbench.errors import InputError, did_you_mean
     from exitbench.places import cache_directories
 
+    if is_url(target):
+        return fetched_cache(target)
     path, fixtures = Path(target), {path.name: path for path in cache_directories()}
     if target in fixtures:
         if (path / "manifest.json").is_file():

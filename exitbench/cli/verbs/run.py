@@ -70,7 +70,9 @@ def command(
     executor: ExecutorOption = "local",
     part: PartOption = None,
     memory: MemoryOption = None,
-    out: Annotated[Path | None, typer.Option(help="Where to; default: out/SUITE.", show_default=False)] = None,
+    out: Annotated[
+        str | None, typer.Option(help="Where to, a folder or a URL; default: out/SUITE.", show_default=False)
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a finished run.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only the result files: no page, no tables.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print a table for every task, too.")] = False,
@@ -100,6 +102,7 @@ def command(
     """
     fit_cache(off=no_fit_cache)
     use_memory(memory)
+    from exitbench.cache.object_store import is_url, refuse_finished_copy, upload_folder
     from exitbench.cli.loading.declared_names import refuse_unknown_names
     from exitbench.cli.loading.pandas_later import load_pandas_later
     from exitbench.cli.signals_option import load, separate_signals
@@ -125,6 +128,11 @@ def command(
         suites = [suite.with_signals(tuple(named)) for suite in suites]
     if out is not None and len(suites) > 1:
         raise InputError(f"--out names one folder, found {len(suites)} suites to run")
+    url = out if out is not None and is_url(out) else None
+    if url is not None:
+        if share is not None:
+            raise InputError("--part needs a folder that all parts see: expected no URL as --out beside it")
+        refuse_finished_copy(url, force=force)
     refuse_unknown_subject(subject, suites)
     for suite in suites:
         suite.require_caches()
@@ -141,7 +149,7 @@ def command(
         if signals_dir:
             try_own_signals(suites, registry)
         for suite in suites:
-            folder = out or Path("out") / suite.name
+            folder = Path("out") / suite.name if out is None or url is not None else Path(out)
             if share is not None:
                 complete = do_part(suite, folder, share, workers, signals_dir or [], force=force) and complete
                 continue
@@ -156,6 +164,9 @@ def command(
                 subject=subject,
             )
             complete = complete and whole
+            if url is not None:
+                upload_folder(folder, url)
+                echo(f"copied to {url}")
     if not complete:
         raise typer.Exit(1)
 
@@ -272,11 +283,15 @@ def suites_of(targets: list[str]) -> list[Suite]:
     same name is meant by ``./word``.
     """
     from exitbench.benchmarks.suites.suite_file import known_suites, load_suite, suite_of_caches
+    from exitbench.cache.object_store import fetched_cache, is_url
     from exitbench.errors import InputError, did_you_mean
     from exitbench.places import cache_directories
 
     suites, caches = [], []
     for target in targets:
+        if is_url(target):
+            caches.append(fetched_cache(target))
+            continue
         path, fixtures = Path(target), {path.name: path for path in cache_directories()}
         if target in known_suites() or target in fixtures:
             if (path / "manifest.json").is_file():

@@ -1,0 +1,183 @@
+"""Caches on object stores: copied to a folder of this machine, which is named after the manifest's hash.
+
+Any URL that pyarrow or fsspec opens names a cache, as ``s3://bucket/caches/my-cache``. The manifest is read first; its
+sha256 pins every other file, so a copy of the same bytes is used again and one of other bytes never is. Copies are
+memory-mapped like any cache. Together they take at most :data:`VARIABLE` (20GB): the ones used longest ago go first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from exitbench.atomic_files import make_directory, whole_folder, write_whole
+from exitbench.cache.format.manifest import MANIFEST, FileEntry
+from exitbench.cache.format.manifest_file import LARGEST_MANIFEST, parse_manifest
+from exitbench.errors import InputError, one_line
+from exitbench.memory_budget import parse_memory
+from exitbench.output_folder import locked
+from exitbench.progress import ProgressBar
+
+VARIABLE, DEFAULT_SIZE = "EXITBENCH_COPIES", "20GB"
+"""The size that all copies may have together."""
+FOLDER = "EXITBENCH_COPIES_DIR"
+"""Where the copies lie, instead of the user's folder for such things."""
+PATIENCE = 3600.0
+"""Seconds to wait for another process that copies the same cache."""
+LAST = "run.json"
+"""What says that a run is complete."""
+BLOCK = 2**22
+URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.ASCII)
+
+
+def is_url(text: str) -> bool:
+    """Whether a text names something on an object store.
+
+    >>> is_url("s3://bucket/cache"), is_url("caches/my-cache"), is_url("C:/caches")
+    (True, False, False)
+    """
+    return URL.match(text) is not None
+
+
+def opened_store(url: str) -> tuple[Any, str]:
+    """The file system of a URL, as pyarrow has them, and the path in it, without a slash at its end."""
+    from pyarrow import ArrowException  # type: ignore[import-untyped]
+    from pyarrow.fs import FileSystem  # type: ignore[import-untyped]
+
+    try:
+        try:
+            store, path = FileSystem.from_uri(url)
+        except ArrowException:
+            # Not one of pyarrow's own: fsspec may know it.
+            store, path = FileSystem.from_uri(f"fsspec+{url}")
+    except (ArrowException, OSError, ValueError, ImportError) as error:
+        raise InputError(f"{url}: expected a URL that pyarrow or fsspec can open, found: {one_line(error)}") from error
+    return store, path.rstrip("/")
+
+
+@contextmanager
+def store_errors(url: str) -> Iterator[None]:
+    """What a store answers with becomes one line."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(f"{url}: expected a cache, found no {MANIFEST} there, or not all files it lists") from error
+    except (OSError, ArrowException) as error:
+        raise InputError(f"{url}: cannot be read or written: {one_line(error)}") from error
+
+
+def fetched_cache(url: str, folder: Path | None = None) -> Path:
+    """The local copy of a cache, made unless there is one; its folder has the last name of the URL."""
+    store, path = opened_store(url)
+    name = path.rpartition("/")[2]
+    if not name or name in (".", ".."):
+        raise InputError(f"{url}: expected the URL of a cache, found one without a name at its end")
+    with store_errors(url), store.open_input_stream(f"{path}/{MANIFEST}") as stream:
+        content = stream.read(LARGEST_MANIFEST + 1)
+    manifest = parse_manifest(content, Path(MANIFEST))
+    if not manifest.complete:
+        raise InputError(f"{url}: expected a complete cache, found an unfinished one")
+    copies = folder or copies_folder()
+    place = copies / hashlib.sha256(content).hexdigest()[:40]
+    target = place / name
+    make_directory(place)
+    with locked(place, PATIENCE):
+        if not (target / MANIFEST).is_file():
+            with store_errors(url):
+                infos = store.get_file_info([f"{path}/{entry.file}" for entry in manifest.files])
+                make_room(copies, sum(info.size or 0 for info in infos) + len(content), place)
+            with (
+                whole_folder(target, resumable=True) as partial,
+                ProgressBar(f"copying {name}", len(manifest.files)) as bar,
+            ):
+                for entry in manifest.files:
+                    copy_file(store, path, entry, partial, url)
+                    bar.advance(note=entry.file)
+                write_whole(partial / MANIFEST, [content])
+        os.utime(target / MANIFEST)  # the time of its last use
+    return target
+
+
+def copy_file(store: Any, path: str, entry: FileEntry, folder: Path, url: str) -> None:
+    """Copy one file that the manifest lists, unless an earlier start has; other bytes than listed are refused."""
+    target = folder / entry.file
+    if target.is_file() and sha256_of(target) == entry.sha256:
+        return
+    with store_errors(url), store.open_input_stream(f"{path}/{entry.file}") as stream:
+        found = write_whole(target, iter(lambda: stream.read(BLOCK), b""))
+    if found != entry.sha256:
+        target.unlink()
+        raise InputError(f"{url}/{entry.file}: expected the bytes that the manifest lists, found others")
+
+
+def refuse_finished_copy(url: str, *, force: bool) -> None:
+    """Raise InputError where a URL holds a finished run, unless that is to be replaced."""
+    store, path = opened_store(url)
+    try:
+        with store_errors(url), store.open_input_stream(f"{path}/{LAST}") as stream:
+            record = json.loads(stream.read())
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return
+        raise
+    except ValueError:
+        record = None
+    if not force and isinstance(record, dict) and record.get("complete"):
+        raise InputError(f"{url} holds a finished run; give another URL with --out, or --force to replace it")
+
+
+def upload_folder(folder: Path, url: str) -> None:
+    """Copy the files of a folder to a URL, ``run.json`` after all others; hidden ones stay here."""
+    store, path = opened_store(url)
+    names = [file.relative_to(folder) for file in folder.rglob("*") if file.is_file()]
+    shown = [name for name in names if not any(part.startswith(".") for part in name.parts)]
+    with store_errors(url), ProgressBar(f"copying to {url}", len(shown)) as bar:
+        for name in sorted(shown, key=lambda name: (name.as_posix() == LAST, name)):
+            store.create_dir(f"{path}/{name.parent.as_posix()}".removesuffix("/."), recursive=True)
+            with (folder / name).open("rb") as source, store.open_output_stream(f"{path}/{name.as_posix()}") as stream:
+                shutil.copyfileobj(source, stream, BLOCK)
+            bar.advance(note=name.name)
+
+
+def sha256_of(file: Path) -> str:
+    """The sha256 of a file's bytes."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def make_room(copies: Path, size: int, own: Path) -> None:
+    """Remove the copies that were used longest ago until ``size`` more bytes fit; InputError where they never do."""
+    most = parse_memory(os.environ.get(VARIABLE, DEFAULT_SIZE))
+    if size > most:
+        raise InputError(
+            f"expected a cache of at most {most / 1e9:.1f} GB, found {size / 1e9:.1f} GB: set {VARIABLE} for more"
+        )
+    others = [place for place in copies.iterdir() if place.is_dir() and place != own]
+    sizes = {place: sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) for place in others}
+    for place in sorted(others, key=last_use):
+        if sum(sizes.values()) + size <= most:
+            break
+        shutil.rmtree(place)
+        del sizes[place]
+
+
+def last_use(place: Path) -> float:
+    """When a copy was used last; one that never became whole counts as oldest."""
+    return max((file.stat().st_mtime for file in place.glob(f"*/{MANIFEST}")), default=0.0)
+
+
+def copies_folder() -> Path:
+    """Where copies lie by default."""
+    if named := os.environ.get(FOLDER):
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "exitbench" / "copies"

@@ -1,0 +1,175 @@
+"""Caches on object stores: copied once, by the manifest's hash, believed only with the listed bytes, the oldest go."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from pyarrow.fs import S3FileSystem
+
+from exitbench.cache import Cache, object_store, synthetic_cache
+from exitbench.cache.object_store import fetched_cache, refuse_finished_copy, upload_folder
+from exitbench.errors import InputError
+from tests.support.command_line import QUICK, exit_code
+
+URL = "memory://caches/m-a-dev"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return synthetic_cache(tmp_path_factory.mktemp("here") / "m-a-dev", rows=30, layers=3, width=4, shard_rows=16)
+
+
+@pytest.fixture
+def memory(cache: Path) -> Iterator[fsspec.AbstractFileSystem]:
+    """The cache in fsspec's file system of this process."""
+    store = fsspec.filesystem("memory")
+    store.put(f"{cache}/", "/caches/m-a-dev/", recursive=True)
+    yield store
+    store.rm("/caches", recursive=True)
+
+
+@pytest.fixture(autouse=True)
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(object_store.FOLDER, str(tmp_path / "copies"))
+    return tmp_path / "copies"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_a_copy_has_the_bytes_of_the_cache_and_is_made_once(cache, memory, copies):
+    path = fetched_cache(URL)
+    assert path.name == "m-a-dev"
+    assert path.is_relative_to(copies)
+    assert contents(path) == contents(cache)
+    assert Cache(path).rows == 30
+    for name in ("shard-00000.safetensors", "heads.safetensors"):
+        memory.rm(f"/caches/m-a-dev/{name}")  # only the manifest is asked again
+    assert fetched_cache(f"{URL}/") == path
+
+
+def test_other_bytes_than_the_manifest_lists_are_refused_and_the_next_call_goes_on(cache, memory, copies):
+    good = memory.cat_file("/caches/m-a-dev/shard-00001.safetensors")
+    memory.pipe_file("/caches/m-a-dev/shard-00001.safetensors", good[:-1] + b"x")
+    with pytest.raises(InputError, match=r"shard-00001\.safetensors: expected the bytes that the manifest lists"):
+        fetched_cache(URL)
+    assert not list(copies.glob("*/m-a-dev"))
+    memory.pipe_file("/caches/m-a-dev/shard-00001.safetensors", good)
+    memory.rm("/caches/m-a-dev/heads.safetensors")  # was copied before
+    assert contents(fetched_cache(URL)) == contents(cache)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("memory://caches/none", "expected a cache, found no manifest.json"),
+        ("memory://", "expected the URL of a cache, found one without a name"),
+        ("nosuch://bucket/cache", "expected a URL that pyarrow or fsspec can open"),
+    ],
+)
+def test_what_is_no_cache_is_a_line(memory, url, message):
+    with pytest.raises(InputError, match=message):
+        fetched_cache(url)
+
+
+def test_a_manifest_that_leaves_its_folder_is_refused(cache, memory, copies):
+    manifest = json.loads((cache / "manifest.json").read_bytes())
+    manifest["shards"][0]["file"] = "../shard-00000.safetensors"
+    memory.pipe_file("/caches/m-a-dev/manifest.json", json.dumps(manifest).encode())
+    with pytest.raises(InputError):
+        fetched_cache(URL)
+    assert not copies.exists()
+
+
+def test_the_copies_used_longest_ago_make_room(tmp_path, monkeypatch):
+    store, made = fsspec.filesystem("memory"), {}
+    for number in range(3):
+        made[number] = synthetic_cache(tmp_path / f"c{number}", rows=30, layers=3, width=4, seed=number)
+        store.put(f"{made[number]}/", f"/lru/c{number}/", recursive=True)
+    size = sum(file.stat().st_size for file in made[0].iterdir())
+    monkeypatch.setattr(object_store, "parse_memory", lambda text: int(2.5 * size))
+    first, second = fetched_cache("memory://lru/c0"), fetched_cache("memory://lru/c1")
+    for number, path in enumerate((second, first)):  # the first was used last
+        os.utime(path / "manifest.json", (number, number))
+    third = fetched_cache("memory://lru/c2")
+    assert [path.exists() for path in (first, second, third)] == [True, False, True]
+    monkeypatch.setattr(object_store, "parse_memory", lambda text: size // 2)
+    with pytest.raises(InputError, match=r"expected a cache of at most 0\.0 GB"):
+        fetched_cache("memory://lru/c1")
+    store.rm("/lru", recursive=True)
+
+
+def test_a_folder_is_copied_to_a_store_with_its_record_last(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    for name in ("run.json", "results.parquet", "tables/main.md", ".units/x/done.json", ".exitbench.lock"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text('{"complete": true}' if name == "run.json" else name)
+    store, order = fsspec.filesystem("memory"), []
+    opened = type(store)._open
+
+    def noted(own, path, *words, **options):
+        order.append(path)
+        return opened(own, path, *words, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "_open", noted)
+        upload_folder(folder, "memory://results/run")
+    shown = ["results.parquet", "run.json", "tables/main.md"]
+    assert sorted(store.find("/results")) == [f"/results/run/{name}" for name in shown]
+    assert store.cat_file("/results/run/tables/main.md") == b"tables/main.md"
+    assert order[-1].endswith("run.json")
+    with pytest.raises(InputError, match="memory://results/run holds a finished run"):
+        refuse_finished_copy("memory://results/run", force=False)
+    refuse_finished_copy("memory://results/run", force=True)
+    refuse_finished_copy("memory://results/other", force=False)
+    store.rm("/results", recursive=True)
+
+
+@pytest.mark.long
+def test_a_run_reads_from_a_store_and_its_results_go_to_one(memory, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ("run", URL, *QUICK, "--no-report", "--out", "memory://results/mine")
+    assert exit_code(*words) == 0
+    here = {path.name: path.read_bytes() for path in Path("out/m-a-dev").glob("[!.]*")}
+    there = {path.rpartition("/")[2]: memory.cat_file(path) for path in memory.find("/results/mine")}
+    assert {"run.json", "results.parquet"} <= set(there)
+    assert there == here
+    assert "copied to memory://results/mine" in capsys.readouterr().out
+    assert exit_code(*words) == 2
+    assert "memory://results/mine holds a finished run" in capsys.readouterr().err
+    assert exit_code(*words[:-2], "--part", "1/2", "--out", "memory://results/other") == 2
+    memory.rm("/results", recursive=True)
+
+
+@pytest.mark.long
+def test_a_cache_on_s3_is_inspected_by_its_url(cache, monkeypatch, capsys):
+    from moto.server import ThreadedMotoServer  # a second to import
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "test")
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        where = {"endpoint_override": f"{host}:{port}", "scheme": "http", "region": "us-east-1"}
+        store = S3FileSystem(**where, allow_bucket_creation=True)
+        store.create_dir("models")
+        for file in cache.iterdir():
+            with store.open_output_stream(f"models/caches/m-a-dev/{file.name}") as stream:
+                stream.write(file.read_bytes())
+        url = f"s3://models/caches/m-a-dev?endpoint_override={host}:{port}&scheme=http&region=us-east-1"
+        assert contents(fetched_cache(url)) == contents(cache)
+        assert exit_code("inspect", url) == 0
+        assert "30" in capsys.readouterr().out
+        assert exit_code("inspect", url.replace("m-a-dev", "none")) == 2
+        assert "expected a cache, found no manifest.json" in capsys.readouterr().err
+        upload_folder(cache, url.replace("m-a-dev", "copy"))
+        with store.open_input_stream("models/caches/copy/heads.safetensors") as stream:
+            assert stream.read() == (cache / "heads.safetensors").read_bytes()
+    finally:
+        server.stop()
