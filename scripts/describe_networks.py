@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import make_cifar_caches
+import make_recipe_caches
 import make_text_caches
 import numpy as np
 
@@ -45,6 +46,10 @@ def families() -> Iterator[Family]:
         yield Family(
             network.name, f"```\n{command}\n```", present(network.cache_name(split) for split in network.splits)
         )
+
+    for trained in make_recipe_caches.NETWORKS:
+        command = " ".join(["exitbench", *trained.train_words(make_recipe_caches.ROWS)])
+        yield Family(trained.name, f"```\n{command}\n```", present(iter([f"{trained.name}-dev"])))
 
 
 def present(names: Iterator[str]) -> tuple[Cache, ...]:

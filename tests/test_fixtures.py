@@ -18,16 +18,21 @@ from tests.support.scripts import script
 
 @pytest.fixture(scope="module")
 def describe() -> ModuleType:
-    for name in ("make_fixtures", "cifar_networks", "make_cifar_caches", "make_text_caches", "describe_networks"):
+    names = ("make_fixtures", "cifar_networks", "make_cifar_caches", "make_text_caches", "make_recipe_caches")
+    for name in (*names, "describe_networks"):
         script(name)
     return script("describe_fixtures")
+
+
+BY_RECIPE = re.compile(r"minilm-l6-.+-(sst2|mrpc)-s\d+-dev")
+"""The networks of suite ``recipes``: small trainings, for a table and no conclusion."""
 
 
 def scored() -> dict[str, list[Path]]:
     """The caches that conclusions are drawn from, seeds of one network together; others calibrate, or are shifted."""
     networks: dict[str, list[Path]] = {}
     for path in cache_directories():
-        if path.name.endswith("-dev"):
+        if path.name.endswith("-dev") and not BY_RECIPE.fullmatch(path.name):
             networks.setdefault(re.sub(r"-s\d+-", "-seeds-", path.name), []).append(path)
     return {" and ".join(path.name for path in paths): paths for paths in networks.values()}
 
@@ -42,6 +47,16 @@ def test_accuracy_grows_with_depth_and_beats_the_majority(paths: list[Path], des
     assert gain >= 5
     assert accuracy[-1] >= describe.majority(cards[0]["classes"]) + 5
     assert kendalltau(range(len(accuracy)), accuracy).statistic > 0.5
+
+
+def test_networks_by_recipe_have_learned_their_task(describe: ModuleType) -> None:
+    cards = [cache_card(Cache(path)) for path in cache_directories() if BY_RECIPE.fullmatch(path.name)]
+    assert cards
+    accuracy: list[float] = np.mean([card["accuracy_per_layer"] for card in cards], axis=0).tolist()
+    spearman, gain = describe.growth(accuracy)
+    assert spearman >= 0.7
+    assert gain >= 3
+    assert all(card["accuracy_per_layer"][-1] >= describe.majority(card["classes"]) + 15 for card in cards)
 
 
 def test_growth_is_one_for_rising_and_minus_one_for_falling_accuracy(describe: ModuleType) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from exitbench.errors import InputError
 from exitbench.models.data.batches import training_batches
 from exitbench.models.network.exit_outputs import ExitOutputs
+from exitbench.models.recipes.cosee import ranking_loss
 from exitbench.models.training.checkpoints import step_seed
 from exitbench.models.training.layer_scores import right_answers
 from exitbench.models.training.learning_rates import TrainingOptions, parameter_groups, rate_factor
@@ -111,6 +112,13 @@ def test_cosee_draws_between_the_ends_of_the_epoch_before() -> None:
         shown.append((-state["range"][0].item(), state["range"][1].item()))
     energy = [1 / (1 + 2 * torch.e ** float(value)) for value in range(3)]
     assert shown == [(0, 1), pytest.approx((energy[1], energy[0])), pytest.approx((energy[2], energy[1]))]
+
+
+def test_a_layer_without_wrong_answers_has_no_part_in_the_ranking_loss() -> None:
+    signal = torch.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.2]])
+    right = torch.tensor([[True, True, True], [True, False, True]])
+    assert ranking_loss(signal, right, 0.3).item() == pytest.approx(0.3 - 0.5 + 0.3)
+    assert ranking_loss(signal[:1], right[:1], 0.3).item() == 0
 
 
 def test_a_hard_row_is_one_that_its_own_part_got_wrong() -> None:
