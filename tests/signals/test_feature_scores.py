@@ -273,6 +273,16 @@ def test_a_class_that_no_sample_has_leaves_finite_scores(text: str) -> None:
         ] * 3
 
 
+def test_an_answer_that_nobody_gave_has_the_map_of_all_answers_in_berxit() -> None:
+    data = synthetic_layers(80, depth=2, classes=3, seed=2)
+    x, _, answers, labels = arrays(data, 1)
+    seen, new = answers != 2, torch.from_numpy(answers == 2)
+    ready = REGISTRY.make("berxit").fit([layer.take(~new) for layer in data.layers], data.labels[~new])
+    model = Ridge(alpha=10 * x[seen].var(axis=0).mean() * seen.sum()).fit(x[seen], (answers == labels)[seen] * 1.0)
+    scores = score_layers(ready, [layer.take(new) for layer in data.layers])[0].numpy()
+    np.testing.assert_allclose(scores, model.predict(x[~seen]), rtol=1e-9)
+
+
 def test_with_two_classes_the_margin_of_mahalanobis_ranks_as_linear_discriminants() -> None:
     data = synthetic_layers(2000, depth=3, classes=2, seed=1)
     x, _, answers, labels = arrays(data, 1)
