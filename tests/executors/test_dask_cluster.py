@@ -27,6 +27,7 @@ from exitbench.executors.executor import perform_all
 from exitbench.executors.named_executor import named_executor
 from exitbench.executors.unit import Failure, is_done
 from tests.executors.test_local_pool import Lost, Note, Wrong, ignore
+from tests.support.command_line import exit_code
 
 pytestmark = pytest.mark.process
 
@@ -209,6 +210,25 @@ def test_a_unit_that_ends_every_worker_fails_and_the_next_is_done(tmp_path):
         units = [Lost(tmp_path / "lost"), Note(tmp_path / "note")]
         assert perform_all(executor, units, ignore) == [Failure("lost", LOST_EACH_TIME)]
     assert is_done(units[1])
+
+
+def test_verbs_send_their_work_to_the_scheduler_that_is_named(suite, cluster, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    address = cluster._client.scheduler.address
+    source = synthetic_cache(tmp_path / "source", rows=40, layers=3, width=4)
+    for name, executor in (("here", "local"), ("there", address)):
+        words = ("derive", "temperature", "--train", source, "--on", source, "--out", name, "--executor", executor)
+        assert exit_code(*words) == 0
+    assert "executor: 2 workers of tcp://127.0.0.1:" in capsys.readouterr().err
+    made = [{file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("here", "there")]
+    assert made[0] == made[1]
+    assert run_suite(suite.with_signals(("deebert",)), tmp_path / "out").complete
+    pages = []
+    for executor in ("local", address):
+        assert exit_code("report", "out", "--executor", executor) == 0
+        pages.append((tmp_path / "out/report.html").read_bytes())
+        (tmp_path / "out/report.html").unlink()
+    assert pages[0] == pages[1]
 
 
 def test_an_error_takes_back_what_was_handed_out(cluster, tmp_path):
