@@ -25,7 +25,7 @@ from exitbench.reports.tables.table import Table
 from exitbench.reports.verdict.alert import Alert
 from exitbench.reports.verdict.verdict import Sentence
 
-MOST_SIGNALS, FEW_CACHES = 16, 4
+MOST_SIGNALS, FEW_CACHES = 16, 3
 """As many signals and single tasks as the table of a first screen has room for; the whole one is among the details."""
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from exitbench.benchmarks.results.schema import Row
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
-from exitbench.reports.run_data.run_entry import RunEntry
+from exitbench.reports.run_data.run_entry import RunEntry, told_apart
 from exitbench.reports.several_runs.common_ground import CommonGround, Content, contents
 from exitbench.reports.several_runs.stored_answers import AnswersOf, StoredAnswers, refuse_other_rows, stored_answers
 
@@ -140,8 +140,14 @@ class JointRuns:
         return f"{label} ({self.run_names(contender)})" if namesakes else label
 
     def signal_label(self, contender: Contender) -> str:
-        """A signal as its own run calls it."""
-        return self.runs[contender.runs[0]].label(*contender.name)
+        """A signal as its own run calls it, with the parameters that tell it from one of another run."""
+
+        def own(one: Contender) -> str:
+            return self.runs[one.runs[0]].label(*one.name)
+
+        others = [one.entry for one in self.contenders if one.name != contender.name and own(one) == own(contender)]
+        apart = told_apart(contender.entry, others)
+        return f"{own(contender)} [{apart}]" if apart else own(contender)
 
     def run_names(self, contender: Contender) -> str:
         """The runs of a contender."""

@@ -66,7 +66,10 @@ def test_runs_that_share_caches_have_one_leaderboard_and_the_others_their_own(in
     assert titles == ["first and second", "run", "<b>bold & 'run'"]
     boards = index.with_class("lead")
     names = {row.all("th")[0].text for row in boards[0].all("tbody", class_="signal")[0].all("tr")}
-    assert names == {"CAP", "DeeBERT", "E-LANG", "Margin", "Right-Tool"} and len(boards) == 3
+    assert (
+        names == {"CAP [alpha=0.1|1]", "CAP [alpha=10]", "DeeBERT", "E-LANG", "Margin", "Right-Tool"}
+        and len(boards) == 3
+    )
 
 
 def test_names_are_text(index: Element, site: Path) -> None:

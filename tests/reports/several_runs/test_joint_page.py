@@ -55,8 +55,8 @@ def test_the_table_has_a_row_per_signal_and_run_the_best_first(page: Element) ->
     body = page.with_class("lead")[0].all("tbody", class_="signal")[0]
     rows = [[cell.text for cell in row.children if isinstance(cell, Element)] for row in body.all("tr")]
     assert sorted((row[0], row[1]) for row in rows) == [
-        ("CAP", "first"),
-        ("CAP", "second"),
+        ("CAP [alpha=0.1|1]", "first"),
+        ("CAP [alpha=10]", "second"),
         ("DeeBERT", "first"),
         ("E-LANG", "second"),
         ("Margin", "second"),
@@ -71,7 +71,7 @@ def test_what_is_not_shared_is_said(page: Element) -> None:
     assert "average of 2 shared tasks, over first and second, " in verdict
     assert "Not in all runs: u F1, a (second)." in verdict
     assert "so in the table once: Right-Tool." in verdict
-    assert "CAP (first) (parameters chosen on the scored rows)" in verdict
+    assert "CAP [alpha=0.1|1] (parameters chosen on the scored rows)" in verdict
 
 
 def test_the_whole_table_opens_first_and_can_be_downloaded(page: Element) -> None:
