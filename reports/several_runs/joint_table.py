@@ -258,9 +258,7 @@ def joint_notes(contest: JointContest, rows: Sequence[TableRow], shown: int) -> 
         *not_shared(joint),
     ]
     if others > 0:
-        notes.append(
-            f"{others} more {'cache has' if others == 1 else 'caches have'} no column here; the whole table is among the details."
-        )
+        notes.append(f"{others} more {'cache has' if others == 1 else 'caches have'} no column here.")
     cells = [cell for row in rows for cell in row.cells]
     if any(cell.tied for cell in cells):
         notes.append(BEST_NOTE)
