@@ -20,8 +20,8 @@ STOPPED = 130
 PAUSE = 0.02
 """Seconds until a signal that came at a bad moment is sent again."""
 
-LONGEST_IMPORT = 10.0
-"""Seconds that a stop waits for imports to end."""
+LONGEST_IMPORT = 60.0
+"""Seconds that a stop waits for imports to end: torch from a slow disk, on a machine with other work, takes many."""
 
 OTHER_STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """What batch systems, service managers and closed terminals send; Windows has no SIGHUP."""
