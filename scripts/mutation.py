@@ -37,8 +37,8 @@ from mutation_names import Tests  # noqa: E402
 
 ROOMS = ("signals", "benchmarks", "exitbench/cache")
 LEFT_OUT = ("benchmarks/speed/", "signals/registry/templates/")
-COPIED = ("benchmarks", "docs", "exitbench", "fixtures", "reports", "scripts", "signals", "tests")
-COPIED_FILES = ("pyproject.toml", "README.md", "constraints.txt", "requirements-lock.txt", "tox.ini")
+COPIED = (".github", "benchmarks", "docs", "exitbench", "fixtures", "reports", "scripts", "signals", "tests")
+COPIED_FILES = ("pyproject.toml", "README.md", "constraints.txt", "requirements-lock.txt", "tox.ini", "mkdocs.yml", "CONTRIBUTING.md", "CITATION.cff")
 
 
 def population(root: Path) -> list[Mutant]:
