@@ -98,6 +98,7 @@ class Judge:
 
     def pytest_runtestloop(self, session: Any) -> bool:
         self.collected = len(session.items)
+        gc.unfreeze()  # the tests freeze what they have collected, and frozen functions cannot be listed
         functions = Functions(self.tree)
         gc.freeze()  # else the collector of every copy copies all pages
         for mutant in self.mutants:
