@@ -38,7 +38,7 @@ from mutation_names import Tests  # noqa: E402
 ROOMS = ("signals", "benchmarks", "exitbench/cache")
 LEFT_OUT = ("benchmarks/speed/", "signals/registry/templates/")
 COPIED = (".github", "benchmarks", "docs", "exitbench", "fixtures", "reports", "scripts", "signals", "tests")
-COPIED_FILES = ("pyproject.toml", "README.md", "constraints.txt", "requirements-lock.txt", "tox.ini", "mkdocs.yml", "CONTRIBUTING.md", "CITATION.cff")
+COPIED_FILES = ("pyproject.toml", "README.md", "constraints.txt", "requirements-lock.txt", "tox.ini", "mkdocs.yml")
 
 
 def population(root: Path) -> list[Mutant]:
