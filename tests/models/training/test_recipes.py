@@ -199,8 +199,14 @@ def test_a_stopped_training_ends_in_the_same_weights(encoder: Path, few: Path, t
         assert_same_weights(out, tmp_path / "whole")
 
 
+BY_HEART = {"two-stage", "alternating", "lte", "policy"}
+"""Those that learn 64 rows by heart in the default tests, of several stages and with modules; the others are slow."""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    "name", [name if name in BY_HEART else pytest.param(name, marks=pytest.mark.slow) for name in EVERY]
+)
 def test_sixty_four_rows_are_learned_by_heart(encoder: Path, tmp_path: Path, name: str) -> None:
     data = write_reviews(tmp_path / "SST-2", {"train": 64})
     (data / "dev.tsv").write_text((data / "train.tsv").read_text())
