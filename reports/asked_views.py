@@ -5,7 +5,7 @@ Without another place they go into ``tables/`` and ``figures/`` of the run's fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from exitbench import atomic_files
-from exitbench.atomic_files import make_directory, move_files, write_whole
+from exitbench.atomic_files import make_directory, move_files
 from exitbench.errors import InputError, did_you_mean
 from exitbench.executors.executor import Executor, perform_all
 from exitbench.output_folder import ASKED, DRAFTS, claimed
@@ -158,10 +158,3 @@ def asked_files(run: FinishedRun, folder_name: str, names: Sequence[str]) -> Ite
         finally:
             with suppress(OSError):  # the next call removes it
                 atomic_files.disk.remove(scratch)
-
-
-def write_one(path: Path, content: Callable[[], bytes]) -> None:
-    """Write a single table or figure where the user wants it, in place of what was there."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"{path}: expected the name of a file in a folder that exists, found none")
-    write_whole(path, [content()])

@@ -20,6 +20,8 @@ from exitbench.signals.registry.discovery import load_registry
 from tests.support.command_line import ROOT, exit_code
 from tests.support.page_runs import SIGNAL
 
+pytestmark = pytest.mark.long
+
 SAID = "judged by agreement with the last layer"
 TEXT = SIGNAL.format(number=7, title="Mine")
 
@@ -50,7 +52,6 @@ class Watching:
 
 
 @pytest.mark.process
-@pytest.mark.long
 def test_every_save_gives_a_row_and_an_error_ends_nothing(tmp_path: Path) -> None:
     cache = synthetic_cache(tmp_path / "cache", rows=80, layers=4, width=4)
     file = tmp_path / "mine.py"
@@ -105,6 +106,28 @@ def test_a_look_says_that_agreement_judges(tmp_path: Path, capsys: pytest.Captur
         assert exit_code("watch", file, *caches, "--signals", "deebert", "--once", *words) == 0
         said[bool(words)] = [line for line in capsys.readouterr().out.splitlines() if line.endswith(SAID)]
     assert {asked: len(lines) for asked, lines in said.items()} == {False: 0, True: 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "mine.py: defines no signal"),
+        (TEXT.replace("def score", "def score("), "mine.py: SyntaxError"),
+        (TEXT.replace("logits.max(dim=1)", "logits.no_such(dim=1)"), "in score: AttributeError"),
+    ],
+    ids=["empty", "syntax", "crash"],
+)
+def test_one_look_at_a_file_without_numbers_ends_with_2(
+    text: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    cache = synthetic_cache(tmp_path / "cache", rows=40, layers=3, width=4)
+    assert exit_code("watch", file, cache, "--signals", "deebert", "--once") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert line in captured.err
 
 
 @pytest.mark.parametrize(

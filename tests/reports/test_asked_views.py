@@ -66,7 +66,6 @@ def test_a_table_goes_into_the_folder_of_the_run_or_to_a_file(run_dir: Path, tmp
     table = next(table for table in tables_of(FinishedRun(run_dir)) if table.name == "dis")
     assert (run_dir / "tables" / "dis.csv").read_bytes() == table_file(table, "csv")
     mine = tmp_path / "mine.tex"
-    mine.write_text("old")
     assert exit_code("table", run_dir, "dis", "--format", "latex", "--out", mine) == 0
     assert mine.read_bytes() == (run_dir / "tables" / "dis.tex").read_bytes()
     assert not (run_dir / ".views").exists()
@@ -146,7 +145,7 @@ def test_what_was_asked_for_stays_with_a_report_and_goes_with_a_new_run(tmp_path
         (["figure", "RUN", "dis", "--all"], "expected no name beside it"),
         (["table", "RUN", "dis", "--out", "x.tex"], "expected a name and one --format"),
         (["figure", "RUN", "--out", "x.pdf"], "expected a name and at most one --format"),
-        (["table", "RUN", "dis", "--format", "latex", "--out", "nowhere/x.tex"], "in a folder that exists"),
+        (["table", "RUN", "dis", "--format", "latex", "--out", "nowhere/x.tex"], "the folder nowhere does not exist"),
         (["figure", "RUN", "dis", "--width", "page"], "column"),
     ],
     ids=lambda words: " ".join(words[:4]) if isinstance(words, list) else None,

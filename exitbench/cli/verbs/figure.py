@@ -11,6 +11,7 @@ import typer
 
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
+from exitbench.cli.options.out_option import ForceOption, refuse_out
 from exitbench.cli.terminal import column_lines, echo
 
 
@@ -44,6 +45,7 @@ def command(
         int | None, typer.Option(min=1, help="Processes for --all; default: one per core.", show_default=False)
     ] = None,
     executor: ExecutorOption = "local",
+    force: ForceOption = False,
 ) -> None:
     """Draw a figure of a run in the size it is printed in; without a name, list all there are.
 
@@ -65,8 +67,9 @@ def command(
     if out is not None and (name is None or len(formats or [FigureFormat.PDF]) != 1):
         raise InputError("--out is one file: expected a name and at most one --format beside it")
 
+    from exitbench.atomic_files import write_whole
     from exitbench.executors.local_pool import Workers
-    from exitbench.reports.asked_views import FIGURE_FORMATS, figure_files, view_named, write_figures, write_one
+    from exitbench.reports.asked_views import FIGURE_FORMATS, figure_files, view_named, write_figures
     from exitbench.reports.figures.catalogue import figures_of
     from exitbench.reports.run_data.finished_run import FinishedRun
 
@@ -81,7 +84,8 @@ def command(
     elif out is not None:
         figure = view_named(finished, figures, name, "figure")
         kind = (formats or [FigureFormat.PDF])[0]
-        write_one(out, lambda: figure_files(finished, figure, [kind], width)[kind])
+        refuse_out(out, force=force)
+        write_whole(out, [figure_files(finished, figure, [kind], width)[kind]])
         echo(str(out))
     else:
         figure = view_named(finished, figures, name, "figure")

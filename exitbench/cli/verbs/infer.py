@@ -15,6 +15,7 @@ from exitbench.cli.cache_argument import named_cache
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.formats.answer_lines import write_answers
+from exitbench.cli.options.out_option import ForceOption, refuse_out
 from exitbench.cli.request_times import BATCH_SIZES, REQUESTS, echo_requests, timed_requests
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
@@ -91,7 +92,7 @@ def command(
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
     no_fit_cache: FitCacheOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Classify texts, exiting the network at the layer where the signal is sure enough.
 
@@ -195,10 +196,8 @@ def _refuse_paths(file: Path, model: Path, out: Path | None, *, force: bool) -> 
     """An InputError for a file or folder that is not there, or one that would be overwritten."""
     from exitbench.errors import InputError
 
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{out} exists already; --force overwrites it")
-    if out is not None and not out.parent.is_dir():
-        raise InputError(f"{out}: the folder {out.parent} does not exist")
+    if out is not None:
+        refuse_out(out, force=force)
     if str(file) != "-" and not file.is_file():
         raise InputError(f"expected a file of texts at {file}, found no such file")
     if not model.is_dir():

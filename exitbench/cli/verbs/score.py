@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
+from exitbench.cli.options.out_option import ForceOption, refuse_out
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo
 
@@ -28,7 +29,7 @@ def command(
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
     no_fit_cache: FitCacheOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Write the score of every sample at every internal layer.
 
@@ -49,8 +50,6 @@ def command(
     writers = {".parquet": _write_parquet, ".npz": _write_npz}
     if out.suffix not in writers:
         raise InputError(f"--out must end in {' or '.join(writers)}, found {str(out)!r}")
-    if not out.parent.is_dir():
-        raise InputError(f"{out}: the folder {out.parent} does not exist")
 
     from exitbench.atomic_files import whole_file
     from exitbench.benchmarks.scoring.score_cache import score
@@ -62,10 +61,10 @@ def command(
     made = registry.make(signal)
     if made.needs_fit and fit_on is None:
         raise InputError(f"signal {made.text} learns from labelled samples: name a cache with --fit-on")
-    source = unchanged_cache(named_cache(cache), [made])
-    calibration = None if fit_on is None else unchanged_cache(named_cache(fit_on), [made])
-    if out.exists() and not force:  # after the inputs: --force would not help against a wrong name
-        raise InputError(f"{out} exists already; --force overwrites it")
+    path, fit_path = named_cache(cache), None if fit_on is None else named_cache(fit_on)
+    refuse_out(out, force=force)  # after the names, against which --force would not help; before the hashes
+    source = unchanged_cache(path, [made])
+    calibration = None if fit_path is None else unchanged_cache(fit_path, [made])
     scores = score(source, made, fit_on=calibration, target=target_name(target))
     with whole_file(out) as temporary:
         writers[out.suffix](temporary, source.ids, scores)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.options.out_option import ForceOption, refuse_out
 from exitbench.cli.terminal import column_lines, echo, terminal_console
 
 
@@ -34,6 +35,7 @@ def command(
         typer.Option(help="The file to write; default: in tables/ of the run's folder.", show_default=False),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All tables, in every format unless --format is given.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Print a table of a run, or write it to a file; without a name, list all there are.
 
@@ -55,7 +57,8 @@ def command(
     if out is not None and (name is None or formats is None or len(formats) != 1):
         raise InputError("--out is one file: expected a name and one --format beside it")
 
-    from exitbench.reports.asked_views import TABLE_ENDINGS, table_file, view_named, write_one, write_tables
+    from exitbench.atomic_files import write_whole
+    from exitbench.reports.asked_views import TABLE_ENDINGS, table_file, view_named, write_tables
     from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.reports.tables.all_tables import tables_of
 
@@ -74,7 +77,8 @@ def command(
         echo(*table.notes, LEGEND)
     elif out is not None:
         table = view_named(finished, tables, name, "table")
-        write_one(out, lambda: table_file(table, formats[0]))
+        refuse_out(out, force=force)
+        write_whole(out, [table_file(table, formats[0])])
         echo(str(out))
     else:
         echo(*map(str, write_tables(finished, [view_named(finished, tables, name, "table")], formats)))

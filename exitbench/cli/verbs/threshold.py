@@ -11,6 +11,7 @@ import typer
 from exitbench.cli.cache_argument import named_cache
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.formats.threshold_lines import recommendation_lines
+from exitbench.cli.options.out_option import ForceOption, refuse_out
 from exitbench.cli.target_option import TargetOption, target_name
 from exitbench.cli.terminal import echo, echo_json
 
@@ -104,7 +105,7 @@ def command(
         Path | None,
         typer.Option(help="Also write an exit policy for a service, such as policy.json.", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing policy.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Find the threshold for a wanted speed-up, a largest loss or both, or one that keeps a promise.
 
@@ -130,8 +131,8 @@ def command(
     from exitbench.cli.unchanged_cache import unchanged_cache
     from exitbench.errors import InputError
 
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{out} exists already; --force overwrites it")
+    if out is not None:
+        refuse_out(out, force=force)
     promise = None
     if guarantee:
         if speed_up is not None or max_loss is not None:

@@ -44,7 +44,7 @@ def command(
     """Show a signal's row beside its rivals, what changed, and its checks, each time its file is saved.
 
     Values are cross-fit with one deal of the folds, without intervals and tests: `exitbench run` has those. An error in
-    the file is printed in a line, and the next save is waited for. Ctrl-C ends it.
+    the file is printed in a line, and the next save is waited for; with --once it ends with 2. Ctrl-C ends it.
 
     **Examples**
 
@@ -77,10 +77,10 @@ def command(
     beside = {name: glance(cache, rivals, target=judged) for name, cache in opened.items()}
     by_agreement = {name: (judged or cache.manifest.target) == "final" for name, cache in opened.items()}
     before: dict[Row, Glance] = {}
-    seen = b""
+    seen: bytes | None = None
     while True:
         content = saved_content(file)
-        if content is not None and content != seen:
+        if once or (content is not None and content != seen):
             seen = content
             try:
                 own = signals_of(file, registry)
@@ -92,6 +92,8 @@ def command(
                 before = {(name, row.signal): row for name, rows in now.items() for row in rows}
                 echo(*conformance_lines(own))
             except InputError as error:
+                if once:
+                    raise
                 from exitbench.cli.crash_place import crash_lines
 
                 echo(f"{time.strftime('%H:%M:%S')} {': '.join(map(str.strip, crash_lines(error))) or error}")
