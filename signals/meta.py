@@ -6,7 +6,7 @@ z holds, for the current prediction ``y = y_m``: which class it is (one column p
 layer and at each layer before, ``ln p_j(y), j = 1..m``, and the margin of the logits. So an answer that earlier layers
 shared is told from one that just appeared. ``features=true`` adds the head's input in its 32 directions of largest
 variance, once for each predicted class: a function linear in the feature alone cannot say "far from the boundary on
-either side".
+either side". With more than 64 classes the directions are fewer, 2,048 columns in all.
 
 Every layer has a logistic regression of its own (standardised columns, penalty 0.01 on the mean loss: convex, one
 answer), so the score is an estimate of the probability that the answer is right, and one threshold means the same at
@@ -48,7 +48,9 @@ from exitbench.signals.contract.taken_layers import few_enough
 from exitbench.signals.margin import logit_margin
 
 PENALTY = 0.01
-DIRECTIONS = 32
+DIRECTIONS, SEEN = 32, 2048
+"""The most directions of a feature, and the most columns that they may be in all: Newton's method keeps several
+matrices of columns by columns, with 32 directions of 150 classes 0.2 GB each."""
 ENTRIES = 1 << 24
 """The most numbers in the regression with features (0.13 GB): of more samples some are taken, evenly over the ids."""
 LEAST_LOG = -30.0
@@ -89,13 +91,14 @@ class Meta(LearnedSignal):
                 every_weights.append(logistic_weights(columns.cpu().numpy(), right, penalty=PENALTY))
                 continue
             features = require_rows(self.text, layer)
-            mean, basis = principal_directions(features, DIRECTIONS)
+            mean, basis = principal_directions(features, min(DIRECTIONS, max(SEEN // layer.classes, 1)))
             kept = columns.shape[1]
             rows = evenly(len(right), ENTRIES // (kept + layer.classes * basis.shape[1]))
             chosen = layer.take(torch.from_numpy(rows))
             seen = projected(require_rows(self.text, chosen), mean, basis)
-            seen = by_class(seen, chosen.prediction.cpu().numpy(), layer.classes)
-            design = np.concatenate([columns.cpu().numpy()[rows], seen], axis=1)
+            spread = by_class(seen, chosen.prediction.cpu().numpy(), layer.classes)
+            design = np.concatenate([columns.cpu().numpy()[rows], spread], axis=1)
+            del spread  # as large as the design itself
             both = logistic_weights(design, right[rows], penalty=PENALTY)
             every_weights.append((*both[:kept], both[-1]))
             # w . B^T (x - mean) is one vector and one number per class, which is all that a score needs.

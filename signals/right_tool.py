@@ -103,11 +103,14 @@ def fitted_temperature(layer: Layer, labels: Tensor) -> float:
             f"found {int(labels.min())}..{int(labels.max())}"
         )
     of_label = layer.logits.gather(1, labels.to(layer.logits.device)[:, None])[:, 0].double()
+    # brentq leaves a function that refers to itself, and so keeps what it can reach until the next collection of
+    # cycles: through this list it reaches the layer while it is at work, and nothing afterwards.
+    held = [layer]
 
     def slope(log_temperature: float) -> float:
         """Derivative of the mean negative log-likelihood with respect to 1 / T."""
         temperature = math.exp(log_temperature)
-        logits = (block.logits64 for block in logit_blocks(layer))
+        logits = (block.logits64 for block in logit_blocks(held[0]))
         expected = torch.cat([(torch.softmax(part / temperature, dim=1) * part).sum(dim=1) for part in logits])
         return float((expected - of_label).mean())
 
@@ -121,4 +124,6 @@ def fitted_temperature(layer: Layer, labels: Tensor) -> float:
         return HOTTEST
     from scipy.optimize import brentq  # half a second to load, and only a fit needs it
 
-    return math.exp(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))
+    root = brentq(slope, low, high, xtol=1e-12, rtol=1e-12)
+    held.clear()
+    return math.exp(root)

@@ -38,7 +38,9 @@ def logistic_weights(
     spread[spread < 1e-12 * (1.0 + np.abs(mean))] = np.inf  # a constant column says nothing
     total = float(rows if sample_weight is None else sample_weight.sum())
     model = LogisticRegression(C=1.0 / (penalty * total), solver="newton-cholesky", tol=1e-10, max_iter=200)
-    model.fit((design - mean) / spread, target, sample_weight=sample_weight)
+    design -= mean  # its own since it was clipped
+    design /= spread
+    model.fit(design, target, sample_weight=sample_weight)
     weights = model.coef_[0] / spread
     return (*map(float, weights), float(model.intercept_[0] - weights @ mean))
 

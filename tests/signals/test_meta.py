@@ -12,7 +12,7 @@ from exitbench.benchmarks.scoring.score_cache import fitted, score
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.places import FIXTURES
-from exitbench.signals import score_layers
+from exitbench.signals import meta, score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
 from exitbench.signals.contract.feature_statistics import principal_directions
 from exitbench.signals.meta import DIRECTIONS, Meta, calibration_columns, history_columns
@@ -113,6 +113,22 @@ def test_with_features_a_rule_in_the_feature_is_found() -> None:
     assert areas[False] < 0.55
     # 32 of the 40 directions, all of one variance, are kept; the rule's own is most likely among them in part.
     assert areas[True] > areas[False] + 0.1
+
+
+def test_with_many_classes_a_feature_is_seen_in_fewer_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their number is the rank of the vectors that the classes have at a layer: each lies in the directions kept."""
+    data = synthetic_layers(200, depth=3, classes=5, width=12)
+
+    def ranks() -> list[int]:
+        vectors = Meta(features=True).fit(data.layers, data.labels).class_vectors
+        assert vectors is not None
+        return [int(np.linalg.matrix_rank(np.array(layer)[:, :-1])) for layer in vectors]
+
+    assert ranks() == [5, 5]
+    monkeypatch.setattr(meta, "SEEN", 3 * 5 + 4)
+    assert ranks() == [3, 3]
+    monkeypatch.setattr(meta, "SEEN", 4)
+    assert ranks() == [1, 1]
 
 
 @pytest.mark.parametrize("rows", [20, 300])

@@ -68,6 +68,7 @@ def page_text(shown: Sequence[Topic], committed: Committed) -> str:
     parts = [TOP, machine_text(committed.machine), summary_text(rows, committed), table(rows, committed)]
     for topic in shown:
         parts.append(f"## {topic.title}\n\n{wrapped(topic.text)}\n")
+        parts += [topic.table] if topic.table else []
         parts += [wrapped(f"**`{row.name}`.** {row.limit}") + "\n" for row in topic.rows if row.limit]
         if listed := list(details(topic.rows, committed)):
             parts.append("\n".join(listed) + "\n")

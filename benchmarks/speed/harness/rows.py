@@ -89,11 +89,15 @@ class SpeedRow:
 
 @dataclass(frozen=True)
 class Topic:
-    """The rows of one benchmark file; ``text`` says how they are measured, for a reader of the page."""
+    """The rows of one benchmark file; ``text`` says how they are measured, for a reader of the page.
+
+    ``table`` is Markdown that stands behind the text as it is.
+    """
 
     title: str
     text: str
     rows: tuple[SpeedRow, ...]
+    table: str = ""
 
 
 Record = Callable[[Callable[[], Mapping[SpeedRow, Measured]]], None]
