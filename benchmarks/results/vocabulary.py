@@ -27,6 +27,9 @@ LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_r
 FIT_SIZES = ("fitted_parameters", "fitted_rows")
 """How many numbers a signal that learns was given by its fit, and on how many samples: means over a protocol's fits."""
 
+TRAINING_ROWS = "fitted on rows that the network was trained on"
+"""The reason on all rows of a signal that learned from such rows: there the network is surer than it is elsewhere."""
+
 CERTIFIED_SPEED_UP = "certified_speed_up"
 PROMISED_HARMS = (2.0, 1.0)
 PROMISED_CONFIDENCE = 0.9

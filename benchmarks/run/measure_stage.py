@@ -23,7 +23,7 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
-from exitbench.benchmarks.results.vocabulary import FIT_SIZES
+from exitbench.benchmarks.results.vocabulary import FIT_SIZES, TRAINING_ROWS
 from exitbench.benchmarks.run.across_caches.average_errors import SOURCES, SourceKey, row_sources
 from exitbench.benchmarks.run.evaluated_configurations import (
     EvaluatedConfigurations,
@@ -45,8 +45,6 @@ from exitbench.errors import InputError
 
 NOT_REPEATED = "learned: resamples repeat the choice of the threshold, not the fit"
 """What every number of a signal that learns says of its interval."""
-TRAINING_ROWS = "fitted on rows that the network was trained on"
-"""The mark of a signal that learned from answers the network had learned by heart."""
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from exitbench.benchmarks.results.vocabulary import ADJUSTED, DETECTABLE
+from exitbench.benchmarks.results.vocabulary import ADJUSTED, DETECTABLE, FIT_SIZES, TRAINING_ROWS
 from exitbench.benchmarks.statistics.power import POWER
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.identical import Identical
-from exitbench.reports.run_data.run_caches import Group
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.tables.table import Cell, Table, TableRow, label
 
 CellOf = Callable[[str, str], list[Cell]]
@@ -90,7 +90,7 @@ def finished(run: FinishedRun, table: Table, group: Group | None = None) -> Tabl
     ]
     absent = absent_names(run, table, group)
     rows = tuple(row for row in table.rows if row.cells[0].text not in absent)
-    own = [*table.notes, *flattered_notes(run, table), *cache_notes(run, group)]
+    own = [*table.notes, *flattered_notes(run, table), *training_notes(run, table, group), *cache_notes(run, group)]
     if absent:
         own.append(ABSENT_NOTE.format(", ".join(absent)))
     return replace(table, rows=rows, notes=notes_of(rows, identical, run, *own))
@@ -116,6 +116,25 @@ def flattered_notes(run: FinishedRun, table: Table) -> list[str]:
     names = [run.label(entry.signal, entry.parameters) for entry in run.entries if entry.is_grid]
     shown_names = [name for name in names if name in shown]
     return [FLATTERED_NOTE.format(", ".join(shown_names))] if shown_names else []
+
+
+def training_notes(run: FinishedRun, table: Table, group: Group | None) -> list[str]:
+    """Which entries of a table learned from rows that the network was trained on."""
+    caches = run.caches if group is None else group.caches
+    shown = {row.cells[0].text for row in table.rows}
+    names = [
+        title
+        for entry in run.entries
+        if (title := run.label(entry.signal, entry.parameters)) in shown
+        and any(learned_from_training(run, cache, table.protocol, entry.signal, entry.parameters) for cache in caches)
+    ]
+    return [f"{TRAINING_ROWS.capitalize()}: {', '.join(names)}."] if names else []
+
+
+def learned_from_training(run: FinishedRun, cache: CacheMetadata, protocol: str, signal: str, parameters: str) -> bool:
+    """Whether a signal was fitted, for its numbers on a cache, on rows that the network was trained on."""
+    row = run.row(cache, protocol, signal, parameters, FIT_SIZES[1])
+    return row is not None and TRAINING_ROWS in row.reason
 
 
 def cache_notes(run: FinishedRun, group: Group | None) -> list[str]:

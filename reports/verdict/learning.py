@@ -13,6 +13,7 @@ from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.tables.learning import learned_entries, learned_gain_cell, reference_entry
 from exitbench.reports.tables.pairs import both_ways, pairs_by_question
 from exitbench.reports.tables.table import Cell
+from exitbench.reports.tables.table_parts import learned_from_training
 
 
 def learning_lines(run: FinishedRun) -> list[str]:
@@ -43,6 +44,10 @@ def learning_line(run: FinishedRun, group: Group, protocol: str, name: Name) -> 
 
     gains = {cache.name: gain(cache.name, cache.measure) for cache in caches}
     text = f"{parameters} parameters fitted on {rows} rows"
+    seen = sum(learned_from_training(run, cache, protocol, *name) for cache in caches)
+    if seen:
+        which = "" if seen == len(caches) else f", on {seen} of {len(caches)} tasks"
+        text += f" that the network was trained on{which}"
     if reference is None:
         return text
     tested = [cell for cell in gains.values() if cell.numbers]

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from exitbench.benchmarks.run.measure_stage import TRAINING_ROWS
+from exitbench.benchmarks.results.vocabulary import TRAINING_ROWS
 from exitbench.benchmarks.suites.suite_file import calibration_caches, load_suite, suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.verdict.alerts import alerts_of
+from exitbench.reports.verdict.learning import learning_lines
 from tests.support.command_line import exit_code
 
 SIZE = {"rows": 90, "layers": 4, "width": 6, "compact": True, "model": "m"}
@@ -64,6 +65,11 @@ def test_a_run_measures_all_signals_of_a_cache_under_its_protocol_and_marks_what
     assert marked == {("m-a-dev", "right-tool", "held-out")}
     page = (tmp_path / "out/report.html").read_text()
     assert "fitted on rows that the network was trained on" in page
+    note = "Fitted on rows that the network was trained on: Right-Tool."
+    noted = {(table.protocol, note in table.notes) for table in tables_of(run) if table.topic in ("main", "learning")}
+    assert noted == {("held-out", True), ("cross-fit", False), ("in-sample", False)}
+    (line,) = (line for line in learning_lines(run) if "trained on" in line)
+    assert "parameters fitted on 90 rows that the network was trained on" in line
     assert [run.leading_protocol([cache]) for cache in run.caches] == ["held-out", "cross-fit"]
     assert {(row.protocol, row.task) for row in run.rows.values() if not row.cache} == {("in-sample", "average")}
     shown = {(table.protocol, column.title) for table in tables_of(run) for column in table.columns}
