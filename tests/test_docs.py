@@ -104,6 +104,7 @@ def test_an_issue_form_has_what_github_asks_of_it(form: Path) -> None:
     assert all(field["attributes"]["label"] for field in content["body"])
 
 
+@pytest.mark.long
 def test_the_table_of_the_readme_is_that_of_the_kept_rows() -> None:
     writer = script("write_headline")
     text = (ROOT / "README.md").read_text(encoding="utf-8")

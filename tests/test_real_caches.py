@@ -16,6 +16,8 @@ from exitbench.cache import Cache, read_manifest, verify
 from exitbench.places import FIXTURES, cache_directories
 from exitbench.signals.registry.discovery import load_registry
 
+pytestmark = pytest.mark.long
+
 CACHES = cache_directories()
 TWO_CLASSES = [path for path in CACHES if len(read_manifest(path).task.classes) == 2]
 SST2 = FIXTURES / "caches" / "mpnet-base-sst2-dev"

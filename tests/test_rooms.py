@@ -1,4 +1,4 @@
-"""The tree stays as the rooms have it: folders small enough to be read at a glance, one file per signal."""
+"""The tree stays as the rooms have it: small folders, one file per signal, names that say what a thing is."""
 
 import ast
 import importlib
@@ -97,3 +97,35 @@ def test_helpers_of_tests_are_imported_by_their_full_name() -> None:
             match line.split():
                 case ["from" | "import", name, *_]:
                     assert name.split(".")[0] not in helpers, f"{file}: {line}"
+
+
+NAMES_THAT_SAY_NOTHING = {"one", "found", "place", "told", "data2", "helper", "manager", "utils"}
+
+
+def bound_names(source: str) -> list[str]:
+    """Every name that a piece of Python binds: variables, parameters, functions and classes."""
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append(node.id)
+        elif isinstance(node, ast.arg):
+            names.append(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+    return names
+
+
+def test_a_name_says_what_a_thing_is() -> None:
+    empty = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for folder in (*folders(ROOT), ROOT / "scripts", ROOT / "scripts/docs_site")
+        for path in folder.glob("*.py")
+        for name in bound_names(path.read_text(encoding="utf-8"))
+        if name in NAMES_THAT_SAY_NOTHING
+    ]
+    assert empty == []
+
+
+def test_every_way_of_binding_a_name_is_seen() -> None:
+    source = "class a:\n  def b(self, c): pass\nfor d in (): e = [f for f in ()]\nlambda g: 0\nh, *i = 1, 2"
+    assert sorted(bound_names(source)) == ["a", "b", "c", "d", "e", "f", "g", "h", "i", "self"]

@@ -159,8 +159,8 @@ def score_influence(exits: NDArray[np.int64], outcomes: Outcomes, measure: Measu
     counted = {name: truth[exits - 1, samples] for name, truth in outcomes.counted.items()}
     if measure == "accuracy" or outcomes.actual_positive is None:
         return influence_of_counts(counted["correct"], "accuracy")
-    found, predicted = counted["true_positives"], counted["predicted_positives"]
-    return influence_of_counts(counted["correct"], measure, found, predicted, outcomes.actual_positive)
+    hits, predicted = counted["true_positives"], counted["predicted_positives"]
+    return influence_of_counts(counted["correct"], measure, hits, predicted, outcomes.actual_positive)
 
 
 def influence_of_counts(
@@ -178,10 +178,10 @@ def influence_of_counts(
     accuracy = right - right.mean()
     if measure == "accuracy" or true_positives is None or predicted_positives is None or actual_positives is None:
         return np.asarray(100.0 * accuracy / len(right))
-    found = np.asarray(true_positives, dtype=np.float64)
+    hits = np.asarray(true_positives, dtype=np.float64)
     size = np.asarray(predicted_positives, dtype=np.float64) + actual_positives
-    f1 = 2 * found.sum() / size.sum() if size.any() else 0.0
-    moved = (2 * found - f1 * size) / size.mean() if size.any() else np.zeros_like(size)
+    f1 = 2 * hits.sum() / size.sum() if size.any() else 0.0
+    moved = (2 * hits - f1 * size) / size.mean() if size.any() else np.zeros_like(size)
     both = moved if measure == "f1" else (moved + accuracy) / 2
     return np.asarray(100.0 * both / len(right))
 

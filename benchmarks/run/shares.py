@@ -62,10 +62,10 @@ def adopt_parts(units: Sequence[CacheUnits], folder: Path) -> None:
     """Move what parts below ``folder`` have done to where the units of the whole run look for it."""
     parts = parts_below(folder)
     for unit in (unit for cache in units for unit in _units_of(cache)):
-        found = [part / unit.folder.name for part in parts if (part / unit.folder.name / DONE).is_file()]
-        if found and not is_done(unit):
+        done = [part / unit.folder.name for part in parts if (part / unit.folder.name / DONE).is_file()]
+        if done and not is_done(unit):
             shutil.rmtree(unit.folder, ignore_errors=True)
-            found[0].rename(unit.folder)
+            done[0].rename(unit.folder)
     for part in parts:
         shutil.rmtree(part, ignore_errors=True)
 

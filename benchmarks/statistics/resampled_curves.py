@@ -105,13 +105,13 @@ class SampleWeights:
         """
         size, everyone = len(self.samples), len(self.samples) == len(self.rows)
         height = min(max((BLOCK if most is None else most) // self.resamples, 1), size)
-        place = np.empty((0 if self.are_few else height, self.resamples), dtype=np.float32)
+        buffer = np.empty((0 if self.are_few else height, self.resamples), dtype=np.float32)
         for start in range(0, size, height):
             drawn = slice(start, min(start + height, size))
             if self.are_few:
                 yield drawn, np.asarray(self.weights[drawn], dtype=np.float32)
             else:
-                block = place[: drawn.stop - drawn.start]
+                block = buffer[: drawn.stop - drawn.start]
                 np.copyto(block, self.weights[drawn if everyone else self.samples[drawn]])
                 yield drawn, block
                 let_go(self.weights)

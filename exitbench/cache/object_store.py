@@ -87,14 +87,14 @@ def fetched_cache(url: str, folder: Path | None = None) -> Path:
     if not manifest.complete:
         raise InputError(f"{url}: expected a complete cache, found an unfinished one")
     copies = folder or copies_folder()
-    place = copies / hashlib.sha256(content).hexdigest()[:40]
-    target = place / name
-    make_directory(place)
-    with locked(place, PATIENCE):
+    copy = copies / hashlib.sha256(content).hexdigest()[:40]
+    target = copy / name
+    make_directory(copy)
+    with locked(copy, PATIENCE):
         if not (target / MANIFEST).is_file():
             with store_errors(url):
                 infos = store.get_file_info([f"{path}/{entry.file}" for entry in manifest.files])
-                make_room(copies, sum(info.size or 0 for info in infos) + len(content), place)
+                make_room(copies, sum(info.size or 0 for info in infos) + len(content), copy)
             with (
                 whole_folder(target, resumable=True) as partial,
                 ProgressBar(f"copying {name}", len(manifest.files)) as bar,
@@ -113,8 +113,8 @@ def copy_file(store: Any, path: str, entry: FileEntry, folder: Path, url: str) -
     if target.is_file() and sha256_of(target) == entry.sha256:
         return
     with store_errors(url), store.open_input_stream(f"{path}/{entry.file}") as stream:
-        found = write_whole(target, iter(lambda: stream.read(BLOCK), b""))
-    if found != entry.sha256:
+        digest = write_whole(target, iter(lambda: stream.read(BLOCK), b""))
+    if digest != entry.sha256:
         target.unlink()
         raise InputError(f"{url}/{entry.file}: expected the bytes that the manifest lists, found others")
 
@@ -161,18 +161,18 @@ def make_room(copies: Path, size: int, own: Path) -> None:
         raise InputError(
             f"expected a cache of at most {most / 1e9:.1f} GB, found {size / 1e9:.1f} GB: set {VARIABLE} for more"
         )
-    others = [place for place in copies.iterdir() if place.is_dir() and place != own]
-    sizes = {place: sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) for place in others}
-    for place in sorted(others, key=last_use):
+    others = [folder for folder in copies.iterdir() if folder.is_dir() and folder != own]
+    sizes = {folder: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) for folder in others}
+    for folder in sorted(others, key=last_use):
         if sum(sizes.values()) + size <= most:
             break
-        shutil.rmtree(place)
-        del sizes[place]
+        shutil.rmtree(folder)
+        del sizes[folder]
 
 
-def last_use(place: Path) -> float:
+def last_use(folder: Path) -> float:
     """When a copy was used last; one that never became whole counts as oldest."""
-    return max((file.stat().st_mtime for file in place.glob(f"*/{MANIFEST}")), default=0.0)
+    return max((file.stat().st_mtime for file in folder.glob(f"*/{MANIFEST}")), default=0.0)
 
 
 def copies_folder() -> Path:

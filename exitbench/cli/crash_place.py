@@ -16,9 +16,9 @@ def crash_lines(error: BaseException) -> list[str]:
     """``margin.py:23 in score: ...`` and the line itself, for an error that a user's signal raised; else nothing."""
     cause = error.__cause__
     while cause is not None:
-        place = last_own_line(cause.__traceback__)
-        if place is not None:
-            file, number, function = place
+        own_line = last_own_line(cause.__traceback__)
+        if own_line is not None:
+            file, number, function = own_line
             linecache.checkcache(file)
             source = linecache.getline(file, number).strip()
             text = one_line(cause)
@@ -30,10 +30,10 @@ def crash_lines(error: BaseException) -> list[str]:
 
 def last_own_line(trace: TracebackType | None) -> tuple[str, int, str] | None:
     """File, line and function of the innermost call in a file of the user's; None where there is none."""
-    place = None
+    own_line = None
     while trace is not None:
         frame = trace.tb_frame
         if str(frame.f_globals.get("__name__", "")).startswith(SIGNAL_FILE):
-            place = (frame.f_code.co_filename, trace.tb_lineno, frame.f_code.co_name)
+            own_line = (frame.f_code.co_filename, trace.tb_lineno, frame.f_code.co_name)
         trace = trace.tb_next
-    return place
+    return own_line

@@ -77,13 +77,13 @@ class DaskCluster:
 
     def ended(self, *, wait: bool) -> list[Ended]:
         """The units that have ended since the last call, each told once; with ``wait`` at least one."""
-        told = self._collect(wait=False)
-        while wait and not told:
-            told = self._collect(wait=True) if self._futures else [self._alone(self._suspects.popleft())]
-        return told
+        ended = self._collect(wait=False)
+        while wait and not ended:
+            ended = self._collect(wait=True) if self._futures else [self._alone(self._suspects.popleft())]
+        return ended
 
     def _collect(self, *, wait: bool) -> list[Ended]:
-        told: list[Ended] = []
+        ended: list[Ended] = []
         while self._futures:
             try:
                 key = self._ended.get(block=wait)
@@ -95,8 +95,8 @@ class DaskCluster:
                 if self._was_lost(future):
                     self._suspects.append(unit)
                 else:
-                    told.append((unit, self._outcome(future, unit)))
-        return told
+                    ended.append((unit, self._outcome(future, unit)))
+        return ended
 
     def _alone(self, unit: Unit) -> Ended:
         """Do a unit with no other beside it; if it loses its workers again, it has failed."""

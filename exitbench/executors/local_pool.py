@@ -98,17 +98,17 @@ class Workers:
 
     def ended(self, *, wait: bool) -> list[Ended]:
         """The units that have ended since the last call, each told once; with ``wait`` at least one."""
-        told = self._collect(wait=False)
-        while wait and not told:
+        ended = self._collect(wait=False)
+        while wait and not ended:
             if self._futures:
-                told = self._collect(wait=True)
+                ended = self._collect(wait=True)
             elif self._own:
                 unit = self._own.popleft()
-                told = [(unit, perform(unit))]
+                ended = [(unit, perform(unit))]
             else:
                 unit = self._suspects.popleft()
-                told = [(unit, perform_alone(unit, self._modules))]
-        return told
+                ended = [(unit, perform_alone(unit, self._modules))]
+        return ended
 
     def call_each(self, function: Callable[..., Answer], calls: Sequence[tuple[Any, ...]]) -> list[Answer]:
         """Call a function here, with each of some arguments."""
@@ -120,7 +120,7 @@ class Workers:
 
     def _collect(self, *, wait: bool) -> list[Ended]:
         """What the pool has done by now, or with ``wait`` at least one thing it has to say."""
-        told: list[Ended] = []
+        ended: list[Ended] = []
         while self._futures:
             try:
                 future = self._ended.get(block=wait)
@@ -131,13 +131,13 @@ class Workers:
             if unit is None:  # of a pool that was stopped
                 continue
             try:
-                told.append((unit, future.result()))
+                ended.append((unit, future.result()))
                 self._fruitless = False
             except BrokenProcessPool:
                 self._lost.append(unit)
         if self._lost and not self._futures:  # a broken pool gives up all that it had
-            told += self._try_again()
-        return told
+            ended += self._try_again()
+        return ended
 
     def _try_again(self) -> list[Ended]:
         """Hand out anew what a broken pool had not begun; what had ended by then without hope."""

@@ -48,7 +48,7 @@ def shades(signal: str, count: int) -> list[str]:
     """
     if count == 1:
         return [colour(signal)]
-    base = [int(colour(signal)[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    base = [int(colour(signal)[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     tints = []
     for number in range(count):
         position = number / (count - 1)

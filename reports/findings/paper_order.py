@@ -86,7 +86,7 @@ def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float:
     """
     pairs = list(itertools.combinations(range(len(first)), 2))
     steps = [(first[a] - first[b], second[a] - second[b]) for a, b in pairs]
-    agreement = sum(math.copysign(1.0, one * other) for one, other in steps if one and other)
+    agreement = sum(math.copysign(1.0, first * second) for first, second in steps if first and second)
     untied = [sum(step[side] != 0 for step in steps) for side in (0, 1)]
     if not all(untied):
         return math.nan

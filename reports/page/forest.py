@@ -127,8 +127,8 @@ class Scale:
 
     def percent(self, value: float) -> float:
         """Where a value stands; what lies outside stands at the edge."""
-        place = EDGE + (100 - 2 * EDGE) * (value - self.low) / self.width
-        return round(min(max(place, 0.0), 100.0), 2)
+        percent = EDGE + (100 - 2 * EDGE) * (value - self.low) / self.width
+        return round(min(max(percent, 0.0), 100.0), 2)
 
     @property
     def ticks(self) -> list[float]:

@@ -60,7 +60,7 @@ class JointView:
     @property
     def care(self) -> list[tuple[str, str]]:
         """Where each run's alerts stand, and how many there are."""
-        return [place for view in self.views for place in view.care]
+        return [alert for view in self.views for alert in view.care]
 
     @cached_property
     def table(self) -> FormattedTable:
@@ -90,9 +90,9 @@ class JointView:
         if contest.reference is None or len(column.contenders) < 2:
             return None
         rows: list[tuple[str, str, Sequence[Number]]] = []
-        for place, contender in enumerate(column.contenders):
-            if place != contest.reference:
-                ends = (contest.reference, place) if contest.subject else (place, contest.reference)
+        for index, contender in enumerate(column.contenders):
+            if index != contest.reference:
+                ends = (contest.reference, index) if contest.subject else (index, contest.reference)
                 difference, adjusted = contest.difference(*ends)
                 if difference.low is not None:
                     rows.append((self.joint.label(contender), colour(contender.entry.signal), (difference, adjusted)))

@@ -89,7 +89,9 @@ def joint_column(joint: JointRuns, caches: Sequence[Content]) -> JointColumn:
         moved: list[NDArray[np.float64]] = []
         units: list[NDArray[np.int64]] = []
         for content in block:
-            every_answer = [answers for one in chosen if (answers := joint.answers_of(one, content)) is not None]
+            every_answer = [
+                answers for contender in chosen if (answers := joint.answers_of(contender, content)) is not None
+            ]
             for answers in every_answer[1:]:
                 refuse_other_rows(joint.titles[content], every_answer[0], answers)
             measure = joint.owner(content)[1].measure
@@ -116,7 +118,9 @@ def caches_by_rows(joint: JointRuns, caches: Sequence[Content]) -> list[list[Con
     blocks: dict[tuple[str, str, bool], list[Content]] = {}
     for content in caches:
         first, cache = joint.owner(content)
-        any_answers = next((joint.answers_of(one, content) for one in joint.contenders if first in one.runs), None)
+        any_answers = next(
+            (joint.answers_of(contender, content) for contender in joint.contenders if first in contender.runs), None
+        )
         grouped = any_answers is not None and any_answers.groups is not None
         blocks.setdefault((cache.task, cache.split, grouped), []).append(content)
     return list(blocks.values())

@@ -107,9 +107,9 @@ class JointRuns:
         for number, run in enumerate(self.runs):
             for entry in run.entries:
                 new = Contender((number,), entry)
-                for place, known in enumerate(contenders):
+                for index, known in enumerate(contenders):
                     if known.name == new.name and self.are_one(known, new):
-                        contenders[place] = replace(known, runs=(*known.runs, number))
+                        contenders[index] = replace(known, runs=(*known.runs, number))
                         break
                 else:
                     contenders.append(new)
@@ -142,10 +142,12 @@ class JointRuns:
     def signal_label(self, contender: Contender) -> str:
         """A signal as its own run calls it, with the parameters that tell it from one of another run."""
 
-        def own(one: Contender) -> str:
-            return self.runs[one.runs[0]].label(*one.name)
+        def own(other: Contender) -> str:
+            return self.runs[other.runs[0]].label(*other.name)
 
-        others = [one.entry for one in self.contenders if one.name != contender.name and own(one) == own(contender)]
+        others = [
+            other.entry for other in self.contenders if other.name != contender.name and own(other) == own(contender)
+        ]
         apart = told_apart(contender.entry, others)
         return f"{own(contender)} [{apart}]" if apart else own(contender)
 

@@ -50,7 +50,7 @@ class JointContest:
         contenders = self.column.contenders
         if self.subject is not None:
             return contenders.index(self.subject) if self.subject in contenders else None
-        familiar = [place for place, one in enumerate(contenders) if one.entry.signal == FAMILIAR]
+        familiar = [index for index, contender in enumerate(contenders) if contender.entry.signal == FAMILIAR]
         return next(iter([*familiar, *range(len(contenders))]), None)
 
     @property
@@ -65,12 +65,12 @@ class JointContest:
         measures = {self.joint.owner(content)[1].measure for content in self.joint.ground.shared}
         return measures.pop() if len(measures) == 1 else "mean_accuracy_f1"
 
-    def score(self, place: int) -> Number:
+    def score(self, index: int) -> Number:
         """A contender's value in the column; that of one cache names the row it was read from."""
         column = self.column
         if len(column.caches) == 1:
-            return self.score_cell(column.contenders[place], column.caches[0]).numbers[0]
-        value, reach = float(column.values[place]), NORMAL_QUANTILE * column.std_err(place)
+            return self.score_cell(column.contenders[index], column.caches[0]).numbers[0]
+        value, reach = float(column.values[index]), NORMAL_QUANTILE * column.std_err(index)
         return number(value, value - reach, value + reach, source="answers")
 
     def difference(self, first: int, second: int) -> tuple[Number, Number]:
@@ -86,8 +86,8 @@ class JointContest:
         if home is None:
             return missing(f"not in {joint.run_names(contender)}")
         cell = score_at_speed(joint.row(contender, content), joint.row(contender, content, "speed_up"))
-        place = str(joint.numbers[home])
-        numbers = tuple(replace(shown, run=place) for shown in cell.numbers)
+        run = str(joint.numbers[home])
+        numbers = tuple(replace(shown, run=run) for shown in cell.numbers)
         best = tied = False
         if content in self.single and contender in self.single[content].contenders:
             marks, at = self.single[content].marks, self.single[content].contenders.index(contender)
@@ -102,7 +102,7 @@ def joint_table(contest: JointContest, most_caches: int = MOST_CACHES) -> Table:
     single = len(joint.ground.shared) == 1
     if single:
         shown = [content for content in shown if content != joint.ground.shared[0]]
-    places = {contender: place for place, contender in enumerate(column.contenders)}
+    places = {contender: index for index, contender in enumerate(column.contenders)}
     rows = [
         TableRow(
             (
@@ -147,19 +147,19 @@ def joint_table(contest: JointContest, most_caches: int = MOST_CACHES) -> Table:
     )
 
 
-def leading_cell(contest: JointContest, contender: Contender, place: int | None) -> Cell:
+def leading_cell(contest: JointContest, contender: Contender, index: int | None) -> Cell:
     """The value over the shared caches, with its marks; why there is none where the contender takes no part."""
     shared = contest.joint.ground.shared
     if len(shared) == 1:
         return contest.score_cell(contender, shared[0])
-    if place is None:
+    if index is None:
         return missing(why_apart(contest, contender))
-    score, marks = contest.score(place), contest.column.marks
+    score, marks = contest.score(index), contest.column.marks
     return Cell(
         score.text,
         (score,),
-        best=bool(marks.best[place]),
-        tied=bool(marks.tied_with_best[place]),
+        best=bool(marks.best[index]),
+        tied=bool(marks.tied_with_best[index]),
         status="ok",
         notes=(f"mean of {len(shared)} tasks, {contest.column.rows} rows",),
     )
@@ -194,14 +194,14 @@ def difference_heading(contest: JointContest) -> str:
     return f"{name} less it" if contest.subject is not None else f"Less {name}"
 
 
-def difference_cell(contest: JointContest, place: int | None) -> Cell:
+def difference_cell(contest: JointContest, index: int | None) -> Cell:
     """A contender less the reference, or the subject less it, with the adjusted p-value."""
     reference = contest.reference
-    if place is None or reference is None:
+    if index is None or reference is None:
         return Cell("·")
-    if place == reference:
+    if index == reference:
         return Cell("·", notes=("the one that the others are counted from",))
-    ends = (reference, place) if contest.subject is not None else (place, reference)
+    ends = (reference, index) if contest.subject is not None else (index, reference)
     shown, adjusted = contest.difference(*ends)
     signed = shown.text if shown.text.startswith("-") or not shown.text.strip("0.") else f"+{shown.text}"
     if math.isnan(adjusted.value):
@@ -218,8 +218,8 @@ def final_rows(contest: JointContest, shown: Sequence[Content]) -> list[TableRow
     def final(content: Content) -> Cell:
         first, cache = joint.owner(content)
         cell = number_cell(joint.runs[first].row(cache, joint.ground.protocol, "final", "", cache.measure, FINAL))
-        place = str(joint.numbers[first])
-        return replace(cell, numbers=tuple(replace(value, run=place) for value in cell.numbers))
+        run = str(joint.numbers[first])
+        return replace(cell, numbers=tuple(replace(value, run=run) for value in cell.numbers))
 
     shared = [final(content) for content in joint.ground.shared]
     values = [cell.value for cell in shared if cell.value is not None]
@@ -269,12 +269,12 @@ def joint_notes(contest: JointContest, rows: Sequence[TableRow], shown: int) -> 
 def not_shared(joint: JointRuns) -> list[str]:
     """What only some of the runs have, in a sentence each: caches, protocols, seeds."""
     sentences, protocol = [], joint.ground.protocol
-    for place, name in enumerate(joint.names):
+    for run_number, name in enumerate(joint.names):
         apart = [content for content in joint.every_content if content not in joint.ground.shared]
-        own = [joint.titles[content] for content in apart if joint.cache(place, content) is not None]
+        own = [joint.titles[content] for content in apart if joint.cache(run_number, content) is not None]
         if own:
             sentences.append(f"Not in all runs: {first_few(own)} ({name}).")
-        left = [cache.name for cache in joint.runs[place].caches if protocol not in cache.protocols]
+        left = [cache.name for cache in joint.runs[run_number].caches if protocol not in cache.protocols]
         if left:
             sentences.append(f"Not under {protocol} in {name}, so not here: {first_few(left)}.")
     if len({run.record["seed"] for run in joint.runs}) > 1:

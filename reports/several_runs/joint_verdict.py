@@ -43,22 +43,22 @@ def leading_sentence(contest: JointContest) -> Sentence:
         return (f"{near(contest)}, no score could be compared ({joint.ground.protocol}).",)
     marks = column.marks
     best = marks.first_best
-    names = [contender_name(contest, place) for place in range(len(column.contenders)) if marks.best[place]]
+    names = [contender_name(contest, index) for index in range(len(column.contenders)) if marks.best[index]]
     start = f"{near(contest)}, {listed(names)} {'share' if len(names) > 1 else 'keeps'} the highest score, "
     they = "they are" if len(names) > 1 else "it is"
     if len(column.contenders) < 2:
         return (start, contest.score(best), f" ({joint.ground.protocol}); there was nothing to compare it with.")
     level = [
-        contender_name(contest, place)
-        for place in range(len(column.contenders))
-        if marks.tied_with_best[place] and not marks.best[place]
+        contender_name(contest, index)
+        for index in range(len(column.contenders))
+        if marks.tied_with_best[index] and not marks.best[index]
     ]
-    worse = [place for place in range(len(column.contenders)) if not marks.tied_with_best[place]]
+    worse = [index for index in range(len(column.contenders)) if not marks.tied_with_best[index]]
     parts: list[str | Number] = [start, contest.score(best), f" ({joint.ground.protocol}); "]
     if level:
         parts.append(f"no difference from {listed(level)} can be claimed")
     if worse:
-        nearest = max(worse, key=lambda place: column.values[place])
+        nearest = max(worse, key=lambda index: column.values[index])
         parts.append(f", but {they} ahead of " if level else f"{they} ahead of every other, of ")
         parts += [contender_name(contest, nearest), ", the next best, by " if not level else " by "]
         parts += lead_over(contest, best, nearest)
@@ -72,9 +72,9 @@ def lead_over(contest: JointContest, first: int, second: int) -> Sentence:
     return margin(Lead(contender_name(contest, second), *contest.difference(first, second)))
 
 
-def contender_name(contest: JointContest, place: int) -> str:
+def contender_name(contest: JointContest, index: int) -> str:
     """A contender of the column inside a sentence."""
-    return short_name(contest.joint.label(contest.column.contenders[place]))
+    return short_name(contest.joint.label(contest.column.contenders[index]))
 
 
 def subject_sentence_of(contest: JointContest) -> Sentence:
@@ -85,20 +85,20 @@ def subject_sentence_of(contest: JointContest) -> Sentence:
     label = short_name(joint.label(contest.subject))
     if contest.reference is None:
         return (f"{near(contest)}, {label} is not compared ({why_apart(contest, contest.subject)}).",)
-    place = contest.reference
-    rank = 1 + int((column.values > column.values[place]).sum())
+    index = contest.reference
+    rank = 1 + int((column.values > column.values[index]).sum())
     parts: list[str | Number] = [
         f"{near(contest)}, {label} scores ",
-        contest.score(place),
+        contest.score(index),
         f" ({joint.ground.protocol}), place {rank} of {len(column.contenders)}; ",
     ]
     ahead: list[str] = []
     behind: list[str] = []
     level: list[str] = []
     for other in range(len(column.contenders)):
-        if other == place:
+        if other == index:
             continue
-        difference, adjusted = contest.difference(place, other)
+        difference, adjusted = contest.difference(index, other)
         claimed = is_claimed(adjusted.value)
         (level if not claimed else ahead if difference.value > 0 else behind).append(contender_name(contest, other))
     words = [
@@ -115,10 +115,10 @@ def subject_sentence_of(contest: JointContest) -> Sentence:
 
 def apart_sentence(contest: JointContest) -> Sentence:
     """Who takes no part in the shared column, and why."""
-    apart = [one for one in contest.joint.contenders if one not in contest.column.contenders]
+    apart = [contender for contender in contest.joint.contenders if contender not in contest.column.contenders]
     if not apart:
         return ()
-    words = [f"{short_name(contest.joint.label(one))} ({why_apart(contest, one)})" for one in apart]
+    words = [f"{short_name(contest.joint.label(contender))} ({why_apart(contest, contender)})" for contender in apart]
     return (f"Not part of this: {first_few(words)}.",)
 
 
@@ -129,8 +129,8 @@ def changes_sentence(contest: JointContest) -> Sentence:
     pairs = repeated(contest.joint)
     shown = [(first, second) for first, second in pairs if {first, second} <= set(column.contenders)][:MOST_CHANGES]
     for first, second in shown:
-        places = [column.contenders.index(one) for one in (second, first)]
-        names = [contest.joint.run_names(one) for one in (first, second)]
+        places = [column.contenders.index(contender) for contender in (second, first)]
+        names = [contest.joint.run_names(contender) for contender in (first, second)]
         label = short_name(contest.joint.signal_label(first))
         parts.append("; " if parts else "Other answers of one signal: ")
         parts.append(f"{label} changes from {short_name(names[0])} to {short_name(names[1])} by ")
@@ -152,7 +152,7 @@ def repeated(joint: JointRuns) -> list[tuple[Contender, Contender]]:
 
 def same_sentence(contest: JointContest) -> Sentence:
     """Signals that give the same answers in several runs, which stand in the table once."""
-    same = [contest.joint.signal_label(one) for one in contest.joint.contenders if len(one.runs) > 1]
+    same = [contest.joint.signal_label(contender) for contender in contest.joint.contenders if len(contender.runs) > 1]
     if not same:
         return ()
     return (f"The same answers in several runs, so in the table once: {listed([short_name(name) for name in same])}.",)

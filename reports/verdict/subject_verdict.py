@@ -23,11 +23,11 @@ def subject_sentence(column: MainColumn, subject: RunEntry) -> Words:
         return (f"{near}, {label} is not compared ({why_absent(run, column.question, subject)}), {column.protocol}.",)
     every = (column.row(entry.signal, entry.parameters) for entry in run.entries)
     scores = [other.value for other in every if other is not None and other.best is not None]
-    place = 1 + sum(value > row.value for value in scores)
+    rank = 1 + sum(value > row.value for value in scores)
     return (
         f"{near}, {label} scores ",
         result_number(row),
-        f" ({column.protocol}), place {place} of {len(scores)}; ",
+        f" ({column.protocol}), place {rank} of {len(scores)}; ",
         *against_others(column, subject),
     )
 

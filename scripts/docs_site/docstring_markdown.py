@@ -19,11 +19,11 @@ def as_markdown(docstring: str, page_of: dict[str, str]) -> str:
         formulas.append(html)
         return f"\u27e6{len(formulas) - 1}\u27e7"
 
-    text = FORMULA.sub(lambda found: kept(block(" ".join(found[1].split()))), docstring)
-    text = INLINE.sub(lambda found: kept(mathml(found[1], "inline")), text)
-    text = MODULE.sub(lambda found: f"[{found[1]}]({page_of[found[1]]})", text)
+    text = FORMULA.sub(lambda match: kept(block(" ".join(match[1].split()))), docstring)
+    text = INLINE.sub(lambda match: kept(mathml(match[1], "inline")), text)
+    text = MODULE.sub(lambda match: f"[{match[1]}]({page_of[match[1]]})", text)
     text = CODE.sub(r"`\1`", text)
-    return re.sub(r"\u27e6(\d+)\u27e7", lambda found: formulas[int(found[1])], text)
+    return re.sub(r"\u27e6(\d+)\u27e7", lambda match: formulas[int(match[1])], text)
 
 
 def block(formula: str) -> str:

@@ -38,10 +38,10 @@ class Links:
 
         def link(match: re.Match[str]) -> str:
             before, target, anchor, after = match.groups()
-            place = self._place(posixpath.normpath(posixpath.join(posixpath.dirname(source), target)))
-            if place is None:
+            page = self._place(posixpath.normpath(posixpath.join(posixpath.dirname(source), target)))
+            if page is None:
                 return match[0]
-            return before + posixpath.relpath(place, posixpath.dirname(uri) or ".") + (anchor or "") + after
+            return before + posixpath.relpath(page, posixpath.dirname(uri) or ".") + (anchor or "") + after
 
         parts, end = [], 0
         for fence in FENCE.finditer(text):

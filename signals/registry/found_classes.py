@@ -56,18 +56,18 @@ class FoundClasses(Generic[P]):
         if not defined:
             expected = f"expected a subclass of {self.base.__name__} with a name"
             raise InputError(f"{origin}: defines no {self.kind}: {expected}")
-        for found in defined:
-            self.add(found, origin)
+        for class_ in defined:
+            self.add(class_, origin)
 
-    def add(self, found: type[P], origin: str) -> None:
+    def add(self, class_: type[P], origin: str) -> None:
         """Register a class; an InputError where its name is no name or is taken by another."""
-        name = getattr(found, "name", None)
+        name = getattr(class_, "name", None)
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise InputError(f"{origin}: expected a {self.kind}'s name such as class-means, found {name!r}")
         if name in self.classes:
             both = f"{self.origins[name]} and {origin}"
             raise InputError(f"two {self.kind}s are named {name!r}: {both}; rename one of them")
-        self.classes[name], self.origins[name] = found, origin
+        self.classes[name], self.origins[name] = class_, origin
 
     def make(self, written: str) -> P:
         """The one object that a text such as ``heads[penalty=0.1]`` stands for."""
@@ -86,9 +86,9 @@ class FoundClasses(Generic[P]):
         return [
             {
                 "key": name,
-                "title": found.title,
-                "parameters": [parameter_text(parameter) for parameter in parameters(found)],
-                "reference": {"year": found.reference.year, "link": found.reference.link},
+                "title": class_.title,
+                "parameters": [parameter_text(parameter) for parameter in parameters(class_)],
+                "reference": {"year": class_.reference.year, "link": class_.reference.link},
             }
-            for name, found in sorted(self.classes.items())
+            for name, class_ in sorted(self.classes.items())
         ]

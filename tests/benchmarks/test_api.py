@@ -18,6 +18,8 @@ from exitbench.errors import InputError
 from exitbench.signals import load_registry
 from tests.support.evaluations import ASKED, only_row
 
+pytestmark = pytest.mark.long
+
 torch.set_num_threads(1)
 
 
@@ -187,7 +189,6 @@ def test_the_best_of_a_column_has_the_best_value_and_is_tied_with_itself(evaluat
     assert not set(compared.signal) & {"oracle", "final", "fixed", "random"}
 
 
-@pytest.mark.long
 def test_pairs_are_differences_of_the_results(evaluation):
     keys = ["protocol", "operating_point", "layer", "decisions", "measure"]
     for pair in evaluation.pairs.sample(40, random_state=0).itertuples():
@@ -199,7 +200,6 @@ def test_pairs_are_differences_of_the_results(evaluation):
         assert not pair.p_adjusted < pair.p_value
 
 
-@pytest.mark.long
 def test_the_order_of_rows_changes_nothing(tmp_path):
     source = Cache(synthetic_cache(tmp_path / "first" / "c", rows=80, layers=4, width=6, compact=True))
     order = np.random.default_rng(0).permutation(80)
@@ -242,7 +242,6 @@ def strict_placements(certainty, right):
     return above.mean(axis=1), above.mean(axis=0)
 
 
-@pytest.mark.long
 def test_strict_ties_count_nothing_in_value_interval_and_pairs(evaluation, path):
     strict = evaluate(path, ["pabee", "deebert"], ties="strict", **ASKED)
     cache, layer = Cache(path), 3

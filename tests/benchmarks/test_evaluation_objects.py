@@ -12,6 +12,8 @@ from exitbench.benchmarks.api import Evaluation, evaluate
 from exitbench.cache import synthetic_cache
 from exitbench.errors import InputError
 
+pytestmark = pytest.mark.long
+
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 
 
@@ -63,7 +65,6 @@ def test_what_was_not_asked_for_cannot_be_shown(evaluation: Evaluation, argument
         evaluation.to_frame(*arguments)
 
 
-@pytest.mark.long
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(os.environ, "MPLBACKEND", "agg")

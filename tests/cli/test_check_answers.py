@@ -17,6 +17,8 @@ from exitbench.cli.verbs.check import suites_with_baselines
 from exitbench.places import BASELINES
 from tests.support.checked_suite import moved_signals, run, small
 
+pytestmark = pytest.mark.long
+
 
 def test_new_rows_and_missing_rows_are_moves(outcome: Checked) -> None:
     shown = terminal([outcome])
@@ -28,7 +30,6 @@ def test_new_rows_and_missing_rows_are_moves(outcome: Checked) -> None:
     assert re.search(r"dis, layer 2 +[\d.]+ +[\d.]+ +-7 +6.5  (yes|no) \(", shown)
 
 
-@pytest.mark.long
 def test_update_shows_the_table_rewrites_and_then_all_is_green(
     edited: Path, outcome: Checked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -44,7 +45,6 @@ def test_update_shows_the_table_rewrites_and_then_all_is_green(
 # -- for CI services
 
 
-@pytest.mark.long
 def test_github_gets_few_annotations_and_a_summary(
     edited: Path, outcome: Checked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,8 +103,10 @@ def test_wrong_usage_and_unreadable_baselines_end_with_2(
     assert run(*small(pinned), "--baseline", tmp_path / "none.csv") == 2
     assert "no baseline at" in capsys.readouterr().err
     (tmp_path / "bad.csv").write_text("hello\n")
-    assert run(*small(pinned), "--baseline", tmp_path / "bad.csv") == 2
-    assert "is not a baseline" in capsys.readouterr().err
+    for update in ([], ["--update"]):  # nor is a file replaced that is no baseline
+        assert run(*small(pinned), "--baseline", tmp_path / "bad.csv", *update) == 2
+        assert "is not a baseline" in capsys.readouterr().err
+    assert (tmp_path / "bad.csv").read_text() == "hello\n"
     assert run("--baseline", tmp_path / "bad.csv") == 2
     assert "belongs to one suite" in capsys.readouterr().err
     assert run("smokey") == 2
@@ -124,14 +126,12 @@ def test_without_a_suite_every_baseline_is_checked(
     assert "no baseline in" in capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_every_committed_baseline_is_as_check_would_write_it(tmp_path: Path) -> None:
     for file in BASELINES.glob("*.csv"):
         write_baseline(tmp_path / file.name, read_baseline(file))
         assert (tmp_path / file.name).read_bytes() == file.read_bytes(), file.name
 
 
-@pytest.mark.long
 def test_baselines_read_every_signal_at_a_fixed_threshold() -> None:
     for file in BASELINES.glob("*.csv"):
         suite = load_suite(file.stem)

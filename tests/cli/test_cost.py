@@ -9,6 +9,8 @@ from exitbench.benchmarks.measures.cost_file import read_cost
 from tests.support.command_line import exit_code
 from tests.support.tiny_models import tiny_model
 
+pytestmark = pytest.mark.long
+
 
 def test_the_tables_of_bert_base_show_the_published_figures_beside_the_counted(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -29,7 +31,6 @@ def test_the_tables_of_bert_base_show_the_published_figures_beside_the_counted(
     assert {row.classes for row in stored.operations} == {2, 3}
 
 
-@pytest.mark.long
 def test_a_model_is_counted_and_timed_beside_the_published_overheads(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -50,7 +51,6 @@ def test_a_model_is_counted_and_timed_beside_the_published_overheads(
     assert stored.timing.setting["rounds"] == 2
 
 
-@pytest.mark.long
 def test_a_shape_is_timed_with_random_weights(tmp_path: Path) -> None:
     shape = ["--layers", 2, "--width", 64, "--intermediate", 96, "--classes", 3, "--length", 8]
     words = ["--time", "--signals", "cap[alpha=0.1|1]", "--rounds", 1, "--device", "cpu", "--out", tmp_path]

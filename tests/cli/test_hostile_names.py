@@ -12,6 +12,8 @@ from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from tests.support.command_line import QUICK, exit_code
 
+pytestmark = pytest.mark.long
+
 HOSTILE = "x\x1b[31m\x07\u202ey\x9bz"
 VISIBLE = r"x\x1b[31m\x07\u202ey\x9bz"
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

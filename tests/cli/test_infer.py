@@ -20,7 +20,7 @@ from tests.support.tiny_models import collected_folder, save_backbone
 ROWS = 40
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,6 @@ def test_a_wanted_speed_up_is_read_off_the_cache_and_kept_live(
     assert [path.name for path in tmp_path.iterdir()] == ["answers.jsonl"]
 
 
-@pytest.mark.long
 def test_a_grid_is_chosen_from_as_threshold_chooses(
     infer: list[object], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,7 +84,6 @@ def test_a_grid_is_chosen_from_as_threshold_chooses(
     assert "expected one signal, found a grid of 3" in capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_a_signal_that_learns_takes_what_it_learned_from_the_cache_or_from_a_file(
     infer: list[object], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,7 +108,6 @@ def test_a_signal_that_learns_takes_what_it_learned_from_the_cache_or_from_a_fil
     assert "learns from labelled samples" in capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_every_kind_of_input_gives_the_same_answers(
     infer: list[object],
     tmp_path: Path,

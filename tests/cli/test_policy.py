@@ -27,7 +27,7 @@ TEMPERED = {"name": "right-tool", "parameters": {"temperature": "fitted"}}
 MODEL = {"name": "m", "layers": 4, "classes": [], "heads": "", "revision": "", "pooling": "", "pooler": ""}
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,6 @@ def test_infer_answers_with_a_policy_and_watch_drift_reads_its_log(
     assert capsys.readouterr().out.startswith(f"drift since row {report['alarm_row']} at the latest")
 
 
-@pytest.mark.long
 def test_a_policy_for_another_network_is_refused(folder: Path, tmp_path: Path) -> None:
     other = MultiExitModel.from_pretrained(folder / "model")
     with torch.no_grad():

@@ -10,6 +10,8 @@ from tests.support.cache_writing import remove_norms
 from tests.support.command_line import exit_code
 from tests.support.tiny_models import tiny_model, write_reviews
 
+pytestmark = pytest.mark.long
+
 SHARD, FEATURES = "shard-00000.safetensors", "shard-00000.features.safetensors"
 
 
@@ -87,7 +89,6 @@ def test_the_cache_that_a_signal_learns_from_is_hashed_too(cache: Path, capsys: 
     assert f"other/{SHARD}: changed: expected sha256" in capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_the_cache_of_a_calibration_is_hashed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,8 @@ from exitbench.cli.app import main
 from tests.support.interrupts import children, gone, interrupt
 from tests.support.tiny_models import tiny_model
 
+pytestmark = pytest.mark.long
+
 
 def run(*words: object) -> int:
     with pytest.raises(SystemExit) as ended:

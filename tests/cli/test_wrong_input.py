@@ -18,6 +18,8 @@ from exitbench.cache import synthetic_cache
 from tests.support.checked_suite import SUITE
 from tests.support.command_line import QUICK, exit_code
 
+pytestmark = pytest.mark.long
+
 Damage = Callable[[Path], None]
 
 DEEP = 100_000
@@ -318,7 +320,6 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     assert captured.err.startswith("error: ")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("damage", SHARDS.values(), ids=SHARDS)
 def test_a_damaged_shard_fails_its_part_of_a_run(
     damage: Damage, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -15,7 +15,8 @@ import pytest
 
 from tests.support.fault_cases import FAULTS, Expected, new_case
 from tests.support.fault_server import FaultServer
-from tests.support.fault_verbs import VERBS, Verb, copy_materials, finished_run, make_materials, snapshot
+from tests.support.fault_verbs import VERBS, Verb, copy_materials, fill_hub, finished_run, make_materials, snapshot
+from tests.support.hub_server import running_hub
 
 pytestmark = pytest.mark.process
 
@@ -24,8 +25,11 @@ WORKING, STARTING = (
 )
 LIMITS = ("full disk", "few open files", "second instance")
 """Faults that are another one each time."""
-KILLED_ONLY = ("run --jobs 2", "report", "table", "figure", "derive", "cascade")
-"""These share their code with ``run`` or ``import``: all other faults are for the slow tests."""
+KILLED_ONLY = (
+    *("run --jobs 2", "report", "site", "table", "figure"),
+    *("derive", "cascade", "check --update", "threshold", "cost", "infer"),
+)
+"""These write a folder as ``run`` or ``import`` does, or a file as ``score`` does: the rest is for the slow tests."""
 LATER = ("output to a broken pipe", "output to a full disk")
 STARTED = ("run --jobs 2", "compact")
 """These are killed while they start in the default tests too: with workers and without."""
@@ -55,19 +59,23 @@ LONG.sort(key=lambda case: case[2])  # whoever stops early has met every fault w
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[FaultServer]:
-    server = FaultServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
 def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("materials")
     make_materials(folder)
     with pytest.MonkeyPatch.context() as patch:
         finished_run(folder, patch)
     return folder
+
+
+@pytest.fixture(scope="module")
+def server(materials: Path) -> Iterator[FaultServer]:
+    with pytest.MonkeyPatch.context() as patch, running_hub() as hub:
+        fill_hub(hub, materials)
+        for name, value in {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}.items():
+            patch.setenv(name, value)
+        server = FaultServer()
+        yield server
+        server.close()
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,8 @@ from exitbench.hub.pull_cache import pull_cache
 from exitbench.hub.push_cache import push_cache
 from tests.support.hub_server import TOKEN, Hub, running_hub
 
+pytestmark = pytest.mark.long
+
 ADDRESS = HubAddress("me/my-cache")
 
 
@@ -67,7 +69,6 @@ def test_a_stopped_push_uploads_the_rest_only_and_shows_nothing_before_the_end(h
     assert "manifest.json" in hub.repositories["me/my-cache"].commits[-1]
 
 
-@pytest.mark.long
 def test_a_stopped_pull_goes_on_where_it_was(hub: Hub, cache: Path, tmp_path: Path) -> None:
     push_cache(cache, ADDRESS)
     last = Cache(cache).manifest.files[-1].file

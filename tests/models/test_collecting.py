@@ -22,6 +22,8 @@ from exitbench.models.collecting import collect, data_sha256
 from exitbench.models.data.batches import TokenBatch
 from tests.support.tiny_models import tiny_model, two_processes
 
+pytestmark = pytest.mark.long
+
 SST2 = TASKS["sst2"]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "collecting.md"
 
@@ -40,7 +42,6 @@ def files(path: Path, *, manifest: bool = False) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in path.iterdir() if manifest or p.suffix == ".safetensors"}
 
 
-@pytest.mark.long
 @torch.no_grad()
 @pytest.mark.parametrize("features", ["float32", "float16", "bfloat16", "none"])
 def test_the_cache_holds_what_the_network_says_one_row_at_a_time(
@@ -134,7 +135,6 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
     monkeypatch.setattr(Tokens, "batch", interrupted)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("call", [1, 5, 8])
 def test_a_stopped_collection_goes_on_and_ends_in_the_same_bytes(
     exits: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
@@ -149,7 +149,6 @@ def test_a_stopped_collection_goes_on_and_ends_in_the_same_bytes(
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
 
 
-@pytest.mark.long
 def test_another_model_does_not_continue_a_collection(
     exits: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,7 +279,6 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("title", "program"), PROGRAMS, ids=[title for title, _ in PROGRAMS])
 def test_the_programs_of_the_document_run_and_leave_a_good_cache(
     title: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

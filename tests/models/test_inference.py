@@ -30,6 +30,8 @@ from tests.support.live_models import (
 )
 from tests.support.tiny_models import save_backbone
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
 def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Collected:
@@ -100,7 +102,6 @@ def test_ids_reach_the_signal_whatever_the_order_of_batches(source: Collected) -
     assert [(answer.id, answer.exit_layer) for answer in whole] == [(answer.id, answer.exit_layer) for answer in parts]
 
 
-@pytest.mark.long
 def test_several_threads_get_the_answers_of_one(source: Collected) -> None:
     live = EarlyExitClassifier(source.model, REGISTRY.make("deebert"), 0.4)
     # Long texts are cut, which is where a shared tokenizer would be changed by two threads at once.

@@ -1,6 +1,7 @@
 """Whatever the registry holds that learns: found without being listed, and held to the same laws."""
 
 import dataclasses
+import gc
 import json
 import tracemalloc
 import weakref
@@ -21,6 +22,8 @@ from exitbench.signals.contract.taken_layers import ById, few_enough
 from exitbench.signals.knn_agreement import KNNAgreement
 from exitbench.signals.meta import Meta
 from tests.support.planted_layers import auroc, layers_from
+
+pytestmark = pytest.mark.long
 
 REGISTRY = load_registry()
 LEARNED = [name for name in sorted(REGISTRY.signals) if REGISTRY.make(name).needs_fit]
@@ -55,7 +58,6 @@ def nothing_decides(rows: int, seed: int) -> tuple[list[Layer], torch.Tensor]:
     return layers, torch.from_numpy(labels)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("text", LEARNED)
 def test_a_rule_that_is_not_there_is_not_found(text: str) -> None:
     layers, labels = nothing_decides(1500, seed=0)
@@ -138,6 +140,29 @@ def test_of_too_many_samples_some_are_taken_evenly(cache: Cache, monkeypatch: py
     assert Meta().fit(layers, labels) == of_few
 
 
+@pytest.mark.parametrize("text", [*LEARNED, *VARIANTS])
+def test_a_fit_keeps_no_layer_that_it_is_done_with(text: str, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in a cycle either, which nobody collects: tensors are no Python objects that would call the collector."""
+    signal, given, alive = REGISTRY.make(text), [], []
+    real = CalibrationLayers._layer
+
+    def watched(self: CalibrationLayers, index: int) -> Layer:
+        layer = real(self, index)
+        given.append(weakref.ref(layer.logits))
+        alive.append(sum(logits() is not None for logits in given))
+        return layer
+
+    monkeypatch.setattr(CalibrationLayers, "_layer", watched)
+    calibration = CalibrationLayers(cache, np.arange(90), signal.inputs)
+    gc.disable()
+    try:
+        signal.fit(calibration, torch.from_numpy(cache.labels))
+    finally:
+        gc.enable()
+    assert len(given) >= 3
+    assert max(alive) <= 3
+
+
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> int:
     """What a fit may hold at once, made so small that a small cache is far larger: rows of a block, and of a sample."""
@@ -181,7 +206,6 @@ def wide_cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
     return Cache(synthetic_cache(path, rows=3000, layers=3, classes=2, width=64))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("text", FROM_FEATURES)
 def test_a_fit_holds_no_layer_in_memory(
     text: str, cache: Cache, wide_cache: Cache, small_blocks: int, monkeypatch: pytest.MonkeyPatch

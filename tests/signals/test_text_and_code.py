@@ -71,6 +71,7 @@ def test_without_its_clip_nsp_has_no_score_for_a_feature_within_the_row_space() 
     assert outside_share(logits, rounded_down, head, center=False).item() == 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", cache_directories(), ids=lambda path: path.name)
 def test_on_the_committed_caches_the_clip_changes_nothing(path) -> None:
     cache = Cache(path)

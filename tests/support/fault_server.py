@@ -156,7 +156,7 @@ def start_program(words: list[str], folder: Path, logs: Path) -> Program:
 def server_environment() -> dict[str, str]:
     """The environment of everything that is started here."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-    return environment | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return environment | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 class FaultServer:

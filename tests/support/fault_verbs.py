@@ -15,6 +15,7 @@ from exitbench.cache import Cache, synthetic_cache
 from exitbench.cli.app import main
 from exitbench.errors import InputError
 from tests.support.fault_server import TEMPORARY
+from tests.support.hub_server import Hub, Repository
 from tests.support.tiny_models import WORDS, save_backbone, tiny_model, write_reviews
 
 SUITE = """
@@ -132,6 +133,7 @@ VERBS = (
         complete=is_cache,
         unfinished=("made/manifest.json",),
     ),
+    Verb("pull", ("pull", "hf://datasets/me/cache", "made"), "made", (), is_cache, (".made.partial",)),
     Verb(
         "collect",
         (*COLLECT, "--shard-rows", "8", "--batch-size", "4", "--device", "cpu", "--out", "made"),
@@ -197,6 +199,12 @@ def finished_run(folder: Path, monkeypatch: Any) -> None:
         main([*RUN, "--jobs", "1"])
     except SystemExit as ended:
         assert not ended.code, ended.code
+
+
+def fill_hub(hub: Hub, folder: Path) -> None:
+    """The cache of the materials on the stand-in of the hub."""
+    files = {path.name: path.read_bytes() for path in (folder / "cache").iterdir()}
+    hub.repositories["me/cache"] = Repository([files])
 
 
 def copy_materials(source: Path, target: Path, names: tuple[str, ...]) -> None:

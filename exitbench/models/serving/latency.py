@@ -106,7 +106,7 @@ class Traffic:
     clock: Clock
     batch_size: int
 
-    def one(self, number: int) -> Tokens:
+    def tokens_of(self, number: int) -> Tokens:
         return self.tokens.only(number % len(self.tokens))
 
     def batch(self, numbers: Sequence[int]) -> TokenBatch:
@@ -179,7 +179,7 @@ class Stream(Way):
         """A request waits from the moment when there is room for it; those inside stay there between turns."""
         clock = self.traffic.clock
         for number in numbers:
-            self.stream.add(Request(number, number, self.traffic.one(number)))
+            self.stream.add(Request(number, number, self.traffic.tokens_of(number)))
         start = now = clock.mark()
         came: dict[int, Any] = {}
         went: dict[int, Any] = {}

@@ -15,6 +15,8 @@ from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.cache import Cache, synthetic_cache
 from tests.support.learned_study import Ridge
 
+pytestmark = pytest.mark.long
+
 ROWS, LAYER, SEED = 130, 2, 5
 
 

@@ -19,6 +19,8 @@ from exitbench.cli.app import main
 from exitbench.errors import InputError
 from tests.support.seed_caches import seeds_of
 
+pytestmark = pytest.mark.long
+
 FACTOR = 1.959963984540054 + 0.8416212335729143
 """A test at 5% that finds a true difference in four cases of five."""
 

@@ -26,6 +26,8 @@ from exitbench.executors.unit import Failure, work_and_sign
 from exitbench.output_folder import INVENTORY, read_inventory
 from exitbench.signals.registry.discovery import load_registry
 
+pytestmark = pytest.mark.long
+
 torch.set_num_threads(1)
 
 BROKEN = '''
@@ -122,7 +124,6 @@ def test_fits_and_much_to_read_go_to_the_workers(suite, tmp_path):
     assert [stages.bytes_to_read(unit) for unit in units] == sizes
 
 
-@pytest.mark.long
 def test_a_finished_run_is_kept_unless_forced(finished, suite):
     before = digests(finished)
     with pytest.raises(InputError, match="holds a finished run"):
@@ -131,7 +132,6 @@ def test_a_finished_run_is_kept_unless_forced(finished, suite):
     assert digests(finished) == before
 
 
-@pytest.mark.long
 def test_a_killed_run_resumes_from_what_is_finished(finished, suite, tmp_path, monkeypatch):
     done = []
 
@@ -169,7 +169,6 @@ def test_other_settings_use_nothing_of_an_unfinished_run(suite, tmp_path):
     assert not folders[0] & folders[1]
 
 
-@pytest.mark.long
 def test_a_failing_signal_is_reported_and_the_rest_finishes(finished, suite, tmp_path):
     (tmp_path / "signals").mkdir()
     (tmp_path / "signals" / "broken.py").write_text(BROKEN)
@@ -190,7 +189,6 @@ def test_a_failing_signal_is_reported_and_the_rest_finishes(finished, suite, tmp
     assert "broken" in set(again.files.results.signal)
 
 
-@pytest.mark.long
 def test_a_table_that_cannot_be_joined_leaves_the_run_open(finished, suite, tmp_path, monkeypatch):
     out, work = tmp_path / "out", JoinUnit.work
 
@@ -208,7 +206,6 @@ def test_a_table_that_cannot_be_joined_leaves_the_run_open(finished, suite, tmp_
     assert digests(out) == digests(finished)
 
 
-@pytest.mark.long
 def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite, tmp_path):
     def split(out):
         rows = RunFiles(out).results
@@ -220,7 +217,6 @@ def test_ties_of_a_suite_reach_the_rows_of_dis_and_nothing_else(finished, suite,
     np.testing.assert_array_equal(others, others_again)
 
 
-@pytest.mark.long
 def test_entries_that_share_a_value_measure_it_once(suite, tmp_path):
     both = replace(suite, caches=suite.caches[:1]).with_signals(("cap[alpha=0.1|1]", "cap[alpha=0.1]"))
     both = both.asking(protocols=("cross-fit",))
@@ -252,7 +248,6 @@ def test_the_papers_signals_run_on_very_few_rows_and_very_few_layers(tmp_path, r
     assert any(note.startswith("pabee with 2 layers: left out") for note in notes) == (layers == 2)
 
 
-@pytest.mark.long
 def test_held_out_runs_on_a_second_cache(suite, tmp_path):
     test = suite.caches[0]
     calibration = synthetic_cache(tmp_path / "cal", rows=50, layers=5, width=6, compact=True, model="m", task="a")
@@ -307,7 +302,6 @@ def test_the_verb_ends_with_exit_code_one_when_a_part_failed(suite, tmp_path):
     assert "incomplete results in" in done.stdout
 
 
-@pytest.mark.long
 def test_a_damaged_cache_gives_no_number_and_the_record_says_so(suite, tmp_path):
     for path in suite.caches:
         shutil.copytree(path, tmp_path / path.name)

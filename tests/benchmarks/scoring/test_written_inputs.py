@@ -16,6 +16,8 @@ from exitbench.errors import InputError
 from exitbench.signals import ExitSignal, Layer, Reference, Tensor, load_registry
 from exitbench.signals.contract.written_inputs import SharedInputs
 
+pytestmark = pytest.mark.long
+
 RIVALS = ("deebert", "right-tool", "pabee", "e-lang", "nsp", "cap", "random")
 
 

@@ -20,6 +20,8 @@ from exitbench.cli.formats.threshold_lines import recommendation_lines
 from exitbench.errors import InputError
 from exitbench.signals import load_registry
 
+pytestmark = pytest.mark.long
+
 torch.set_num_threads(1)
 ROWS = 900
 KEYS = {"risk", "limit", "confidence", "procedure", "rows_choose", "rows_certify", "grid", "p_value", "sentence"}

@@ -15,6 +15,8 @@ from exitbench.cli.app import build, main
 from exitbench.errors import InputError
 from exitbench.signals import load_registry
 
+pytestmark = pytest.mark.long
+
 torch.set_num_threads(1)
 
 
@@ -33,7 +35,6 @@ def test_the_threshold_gives_the_speed_up_asked_for_on_the_cache(path):
     assert recommendation.exits_when == "<"
 
 
-@pytest.mark.long
 def test_expectations_are_those_of_cross_fitting(path):
     recommendation = recommend(Cache(path), load_registry().expand("cap[alpha=0.1|1]"), speed_up=2.0, resamples=50)
     rows = evaluate(path, ["cap[alpha=0.1|1]"], protocols=["cross-fit"], speed_ups=[2.0], resamples=50).results
@@ -119,7 +120,6 @@ def test_fifty_samples_are_just_enough(tmp_path, rows, refused):
         recommend(cache, [signal], speed_up=2.0, resamples=20)
 
 
-@pytest.mark.long
 def test_the_verb_prints_a_signal_that_can_be_made_again(path):
     words = [
         "threshold",
@@ -177,7 +177,6 @@ def test_of_several_signals_the_choice_is_made_again_in_every_fold(path):
     assert best.chosen == "chosen: deebert"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("schedule", "asked"), [("quota", {"speed_up": 2.0}), ("quota", {"max_loss": 3.0}), ("greedy", {"speed_up": 2.0})]
 )

@@ -10,6 +10,8 @@ from exitbench.errors import InputError
 from exitbench.models.network.families import FAMILIES, require_family
 from tests.support.tiny_models import tiny_backbone, token_batch
 
+pytestmark = pytest.mark.long
+
 TOLERANCE = 1e-5
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [

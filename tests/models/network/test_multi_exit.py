@@ -18,6 +18,8 @@ from exitbench.models.network.folders import draft_folder, quiet_library
 from exitbench.models.network.multi_exit import MultiExitConfig, MultiExitModel
 from tests.support.tiny_models import save_backbone, tiny_backbone, token_batch
 
+pytestmark = pytest.mark.long
+
 CLASSES = ("negative", "positive", "neither")
 
 

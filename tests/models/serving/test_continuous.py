@@ -17,6 +17,8 @@ from exitbench.signals import join_states, take_state
 from tests.models.test_inference import Stranger
 from tests.support.live_models import NOISE, REGISTRY, ROWS, Collected, collected, gaps, literal_exits, ready, texts
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Collected:
@@ -56,13 +58,11 @@ def test_answers_are_those_of_the_replay(text: str, batch_size: int, in_flight: 
     require_replay(source, text, batch_size, in_flight)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("text", [name for name in sorted(REGISTRY.signals) if name not in ("output", "saturation")])
 def test_every_signal_answers_as_in_the_replay(text: str, source: Collected) -> None:
     require_replay(source, text, 4, 9)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_lets_samples_of_other_lengths_join_on_the_way(family: str, tmp_path: Path) -> None:
     require_replay(collected(tmp_path, family), "cap", 3, 8)
@@ -98,7 +98,6 @@ def by_random(tmp_path: Path) -> tuple[EarlyExitClassifier, Collected]:
     return EarlyExitClassifier(source.model, REGISTRY.make("random"), 0.5), source
 
 
-@pytest.mark.long
 def test_who_exits_is_answered_at_once_and_others_take_the_place(tmp_path: Path) -> None:
     classifier, source = by_random(tmp_path)
     ran = layers_and_sizes(classifier)
@@ -121,7 +120,6 @@ def test_who_exits_is_answered_at_once_and_others_take_the_place(tmp_path: Path)
     assert len(batches) < sum(max(alone[at : at + 4]) for at in range(0, ROWS, 4))
 
 
-@pytest.mark.long
 def test_order_is_kept_on_request_only(tmp_path: Path) -> None:
     classifier, source = by_random(tmp_path)
     ordered = list(continuous_answers(classifier, source.tokens, batch_size=4, first_id=5))
@@ -132,7 +130,6 @@ def test_order_is_kept_on_request_only(tmp_path: Path) -> None:
     assert {answer.id: answer.exit_layer for answer in free} == exits
 
 
-@pytest.mark.long
 def test_nobody_is_overtaken_without_end(tmp_path: Path) -> None:
     """One sample that stays to the last layer, among others that leave at the first and fill every batch."""
     source = collected(tmp_path)

@@ -36,8 +36,9 @@ from tests.support.trainings import (
     weights,
 )
 
+pytestmark = pytest.mark.long
 
-@pytest.mark.long
+
 def test_training_gives_the_weights_of_a_plain_loop(encoder: Path, reviews: Path, uninterrupted: Path) -> None:
     expected = plain_loop(encoder, reviews, OPTIONS, ranks=1).exit_state()
     assert_close_weights(weights(uninterrupted), expected)
@@ -81,7 +82,6 @@ def test_a_loss_that_is_not_finite_stops_the_training(encoder: Path, reviews: Pa
         new_training(encoder, reviews, tmp_path / "model", model=model).run()
 
 
-@pytest.mark.long
 def test_a_tiny_model_learns_the_task(encoder: Path, tmp_path: Path) -> None:
     data = write_reviews(tmp_path / "SST-2", {"train": 600, "dev": 100})
     options = TrainingOptions(epochs=5, batch_size=32, learning_rate=3e-3, head_learning_rate=1e-2)
@@ -216,7 +216,6 @@ def verb(*words: str | Path) -> int:
     return ended.value.code
 
 
-@pytest.mark.long
 def test_the_verb_trains_and_says_what_it_did(
     encoder: Path, reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,8 +16,9 @@ from exitbench.models.training.interrupts import StopRequest
 from exitbench.models.training.learning_rates import TrainingOptions
 from tests.support.trainings import alarming, assert_same_weights, new_training
 
+pytestmark = pytest.mark.long
 
-@pytest.mark.long
+
 @pytest.mark.parametrize(("at", "number"), [(3, signal.SIGINT), (8, signal.SIGTERM), (11, signal.SIGINT)])
 def test_a_training_stopped_at_any_step_ends_in_the_same_weights(
     encoder: Path, reviews: Path, uninterrupted: Path, tmp_path: Path, at: int, number: int
