@@ -34,6 +34,15 @@ def processes(device: str = "auto") -> PartialState:
     return PartialState(cpu=runs_on_cpu(device))
 
 
+def leave_group() -> None:
+    """Dissolve the group of processes, if there is one, once all work is done.
+
+    A process that exits while threads of its group still run may be ended by an abort, and its launcher then reports a
+    failure of work that was complete.
+    """
+    PartialState().destroy_process_group()
+
+
 def autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
     """The half precision to compute in, or ``None`` for float32; half only on a GPU, where it pays."""
     if precision not in get_args(Precision):

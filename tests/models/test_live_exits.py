@@ -79,7 +79,7 @@ def test_exits_and_answers_equal_the_replay_of_a_cache(text: str, source: Collec
         # Between two knots of an isotonic map that are close a little noise becomes more.
         noise = 100 * NOISE if "isotonic" in text else NOISE
         for row in np.flatnonzero(decided & (exits < cache.layers)):
-            assert live[row].score == pytest.approx(scores[exits[row] - 1, row], abs=noise), where
+            assert live[row].score == pytest.approx(scores[exits[row] - 1, row], rel=noise, abs=noise), where
         assert all(answer.score is None for answer in live if answer.exit_layer == cache.layers)
     assert len(seen) >= 2, "the thresholds tried say too little"
 

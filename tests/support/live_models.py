@@ -106,7 +106,7 @@ def gaps(scores: NDArray[np.float64], signal: ExitSignal, depth: int) -> list[fl
         candidates = np.array(signal.thresholds.values(depth), dtype=float)
     else:
         ordered = np.unique(scores[signal.first_exit_layer - 1 :])
-        candidates = (ordered[1:] + ordered[:-1])[np.diff(ordered) > 2 * NOISE] / 2
+        candidates = (ordered[1:] + ordered[:-1])[np.diff(ordered) > 2 * NOISE * np.maximum(1, np.abs(ordered[1:]))] / 2
         candidates = candidates[:: max(1, len(candidates) // 30)]
     spread = [np.std(literal_exits(scores, signal, threshold)) for threshold in candidates]
     return [float(candidates[at]) for at in np.argsort(spread)[-2:]]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from exitbench.models.devices import leave_group
 from exitbench.models.training.recipe_registry import load_recipes
 from tests.support.trainings import OPTIONS, new_training
 
@@ -14,3 +15,4 @@ if __name__ == "__main__":
     encoder, data, out = map(Path, sys.argv[1:])
     for name in sorted(load_recipes().classes):
         new_training(encoder, data, out / name, OPTIONS, recipe=name).run()
+    leave_group()

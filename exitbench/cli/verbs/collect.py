@@ -83,7 +83,7 @@ def command(
     from exitbench.models.collecting import collect
     from exitbench.models.data.glue import task_card
     from exitbench.models.data.labelled import collected_columns
-    from exitbench.models.devices import processes
+    from exitbench.models.devices import leave_group, processes
 
     is_main_process = processes(device).is_main_process
     settings: dict[str, Any] = {
@@ -107,6 +107,7 @@ def command(
         _refuse_options(context)
         with stopping(stopped):
             _collect_own(network, task, split, out, name, settings)
+        leave_group()
         report(ended, err=False)
         return
     if model is None:
@@ -136,6 +137,7 @@ def command(
             name=name,
             **settings,
         )
+    leave_group()
     report(ended, err=False)
 
 

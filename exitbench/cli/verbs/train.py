@@ -130,7 +130,7 @@ def command(
     from exitbench.models import MultiExitConfig, MultiExitModel, load_examples, tokenize
     from exitbench.models.data.glue import task_card
     from exitbench.models.data.labelled import own_columns
-    from exitbench.models.devices import processes
+    from exitbench.models.devices import leave_group, processes
     from exitbench.models.training.checkpoints import starting_point
     from exitbench.models.training.learning_rates import TrainingOptions
     from exitbench.models.training.recipe_registry import load_recipes
@@ -144,6 +144,7 @@ def command(
 
     if resume and (out / "training.json").is_file():
         say(f"{out}: already complete")
+        leave_group()
         return
     # Before anything slow: whether this training may start at all.
     chosen = load_recipes(recipes_dir or []).make(recipe)
@@ -185,6 +186,7 @@ def command(
         report=say,
     )
     result = training.run(resume)
+    leave_group()
     if not result.finished:
         say(f"stopped after step {result.steps} of {training.total_steps}; go on with --resume")
         raise typer.Exit(STOPPED)

@@ -45,8 +45,10 @@ def require_replay(source: Collected, text: str, batch_size: int, in_flight: int
     answers = np.array([answer.class_index for answer in live])
     assert np.array_equal(answers[decided], cache.predictions()[exits - 1, np.arange(ROWS)][decided])
     for row in np.flatnonzero(decided):
-        expected = None if exits[row] == cache.layers else pytest.approx(scores[exits[row] - 1, row], abs=NOISE)
-        assert live[row].score == expected
+        if exits[row] == cache.layers:
+            assert live[row].score is None
+        else:
+            assert live[row].score == pytest.approx(scores[exits[row] - 1, row], rel=NOISE, abs=NOISE)
         shares = cache.logits(int(exits[row]))[row].double().softmax(0).tolist()
         assert live[row].probabilities == pytest.approx(shares, abs=NOISE)
     return live
