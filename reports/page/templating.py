@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from exitbench.reports.page.run_view import cell_parts
 from exitbench.reports.page.table_data import cell_hint, shown_text
@@ -41,6 +42,15 @@ def has_long_word(text: str) -> bool:
     return any(len(word) > LONGEST_WORD for word in text.split())
 
 
+def breakable(text: str) -> Markup:
+    """A name that a narrow column may break behind a sign between a parameter and its value, before it breaks a word.
+
+    >>> breakable("F-PABEE [divergence=mean-entropy]")
+    Markup('F-PABEE [divergence=<wbr>mean-entropy]')
+    """
+    return Markup("<wbr>").join(escape(piece) for piece in re.split(r"(?<=[=|,])(?=\S)", shown_text(text)))
+
+
 def by_kind(rows: Sequence[TableRow]) -> list[tuple[str, list[TableRow]]]:
     """Rows of one kind after another, so that bounds never stand among signals."""
     kinds = list(dict.fromkeys(row.kind for row in rows))
@@ -71,6 +81,6 @@ def rendered(template: str, context: Mapping[str, Any]) -> str:
         return Markup(loader.get_source(environment, name)[0])  # noqa: S704 - our own sheet and scripts
 
     environment.tests["long"] = has_long_word
-    environment.filters |= {"to_repeat": to_repeat, "groupby_kind": by_kind}
+    environment.filters |= {"to_repeat": to_repeat, "groupby_kind": by_kind, "breakable": breakable}
     own = {"source": source, "parts": cell_parts, "hint_of": cell_hint}
     return environment.get_template(template).render({**context, **own})
