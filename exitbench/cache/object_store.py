@@ -49,14 +49,17 @@ def is_url(text: str) -> bool:
 def opened_store(url: str) -> tuple[Any, str]:
     """The file system of a URL, as pyarrow has them, and the path in it, without a slash at its end."""
     from pyarrow import ArrowException  # type: ignore[import-untyped]
-    from pyarrow.fs import FileSystem  # type: ignore[import-untyped]
+    from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem  # type: ignore[import-untyped]
 
     try:
         try:
             store, path = FileSystem.from_uri(url)
         except ArrowException:
-            # Not one of pyarrow's own: fsspec may know it.
-            store, path = FileSystem.from_uri(f"fsspec+{url}")
+            # Not one of pyarrow's own: fsspec may know it (pyarrow asks it by itself from version 19 on).
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
+            files, path = url_to_fs(url)
+            store = PyFileSystem(FSSpecHandler(files))
     except (ArrowException, OSError, ValueError, ImportError) as error:
         raise InputError(f"{url}: expected a URL that pyarrow or fsspec can open, found: {one_line(error)}") from error
     return store, path.rstrip("/")

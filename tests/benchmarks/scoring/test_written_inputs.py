@@ -70,7 +70,7 @@ DEEDS: dict[str, tuple[Callable[[Layer], object], str]] = {
     "probabilities": (lambda layer: layer.probabilities.fill_(0.5), "derived from the layer"),
     "a view by numpy": (lambda layer: layer.logits[:, :1].numpy().fill(9), "layer.logits"),
     "sorted by numpy": (lambda layer: np.asarray(layer.logits).sort(axis=0), "layer.logits"),
-    "by a capsule": (lambda layer: np.from_dlpack(layer.logits).fill(9), "layer.logits"),
+    "by a capsule": (lambda layer: torch.from_dlpack(layer.logits).fill_(9), "layer.logits"),
     "by its storage": (lambda layer: storage_write(layer.logits), "layer.logits"),
     "by another tensor's data": (lambda layer: replace_data(layer.logits), "layer.logits"),
     "in inference mode": (lambda layer: torch.inference_mode()(layer.logits.mul_)(2), "layer.logits"),
