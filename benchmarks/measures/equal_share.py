@@ -86,12 +86,18 @@ def wrong_exits(ranking: Ranking) -> NDArray[np.float64]:
 def _wrong_exits_at(ranking: Ranking, layer: int) -> float:
     if not ranking.scored[layer - 1]:
         return equal_share_errors(ranking, layer).count
-    return sum(float(exit_shares(part)[~part.easy_ranked].sum()) for _, part in ranking.sorted_parts(layer))
+    return sum(_wrong_exits_in(part) for _, part in ranking.sorted_parts(layer))
+
+
+def _wrong_exits_in(part: Placements) -> float:
+    if part.sizes is None:
+        return float(np.count_nonzero(~part.easy_ranked[cut_of(part) :]))
+    return float(exit_shares(part)[~part.easy_ranked].sum())
 
 
 def all_layers(ranking: Ranking) -> EqualShareErrors:
-    """The errors of all layers together, each sorted by itself: a sort of all layers would only take memory."""
-    layers = [equal_share_errors(ranking.some_layers(slice(row, row + 1)), 1) for row in range(ranking.layers)]
+    """The errors of all layers together."""
+    layers = [equal_share_errors(piece, layer) for piece in ranking.pieces() for layer in range(1, piece.layers + 1)]
     return sum(layers[1:], start=layers[0])
 
 
@@ -106,7 +112,7 @@ def exit_shares(part: Placements) -> NDArray[np.float64]:
 
 def cut_of(part: Placements) -> int:
     """How many samples continue: those from here on, from the least certain, exit."""
-    return len(part.order) - int(np.count_nonzero(part.easy_ranked))
+    return len(part.order) - part.easy_count
 
 
 def error_rate_at_the_cut(part: Placements) -> float:

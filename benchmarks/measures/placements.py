@@ -8,6 +8,7 @@ the hard samples' ranks. All counts are integers, so rankings that agree give re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -45,14 +46,18 @@ class KindPlacements:
     """The placements of one kind of sample, bottom up: ``doubled`` is twice the pairs in order plus the ties.
 
     ``tied`` are the ties and ``count`` how many samples share the entry; both ``None`` where no sample is tied at all.
+    Then ``untied`` are the moments, where they are known already.
     """
 
     doubled: NDArray[np.int64]
     tied: NDArray[np.int64] | None = None
     count: NDArray[np.int64] | None = None
+    untied: Moments | None = None
 
     def moments(self, *, strict: bool) -> Moments:
         """The moments of the placements; exact."""
+        if self.untied is not None:
+            return self.untied
         won = self.doubled - self.tied if strict and self.tied is not None else self.doubled
         if self.count is None:
             return len(won), int(won.sum()), exact_dot(won, won)
@@ -76,6 +81,11 @@ class Placements:
     risk_area: float
 
     @property
+    def easy_count(self) -> int:
+        """How many samples are right."""
+        return len(self.easy.doubled) if self.easy.count is None else int(self.easy.count.sum())
+
+    @property
     def tied_pairs(self) -> int:
         """The number of (hard, easy) pairs of equal certainty."""
         if self.hard.tied is None or self.hard.count is None:
@@ -95,25 +105,70 @@ class Placements:
 
 def placements(certainty: NDArray[np.float64], right: NDArray[np.bool_]) -> Placements:
     """The placement of every sample among those of the other kind, by one sort of ``certainty`` [samples]."""
-    order = np.argsort(certainty)
-    ranked, easy = certainty[order], right[order]
-    size = len(order)
+    (placed,) = layer_placements(certainty[None], right[None])
+    return placed
+
+
+def layer_placements(certainty: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Placements]:
+    """The same for several layers, both [layers, samples]: on small caches a sort costs less than the calls around it.
+
+    Without ties, below position p are p samples; how many of them are of the same kind is its rank within the kind. The
+    hard sample at position p is among the k most certain from k = samples - p on.
+    """
+    layers, size = certainty.shape
+    order = np.argsort(certainty, axis=1)
+    positions = order + size * np.arange(layers)[:, None]
+    ranked, easy = certainty.ravel().take(positions), right.ravel().take(positions)
+    new = ranked[:, 1:] != ranked[:, :-1]
     harmonic = harmonic_numbers(size)
-    new = ranked[1:] != ranked[:-1]
-    if new.all():
-        hard_at, easy_at = np.flatnonzero(~easy), np.flatnonzero(easy)
-        # Below position p are p samples; how many of them are of the same kind is its rank within the kind.
-        hard = KindPlacements(2 * (len(easy_at) - hard_at + np.arange(len(hard_at))))
-        # The hard sample at position p is among the k most certain from k = size - p on.
-        area = len(hard_at) * harmonic[size] - harmonic[size - 1 - hard_at].sum()
-        return Placements(order, easy, None, hard, KindPlacements(2 * (easy_at - np.arange(len(easy_at)))), float(area))
+    hard_at, hard_rank, hard_ends = _of_kind(~easy)
+    easy_at, easy_rank, easy_ends = _of_kind(easy)
+    hard_doubled = 2 * (np.repeat(np.diff(easy_ends), np.diff(hard_ends)) - hard_at + hard_rank)
+    easy_doubled = 2 * (easy_at - easy_rank)
+    hard_moments, easy_moments = _untied_moments(hard_doubled, hard_ends), _untied_moments(easy_doubled, easy_ends)
+    covered = harmonic.take(size - 1 - hard_at)
+    placed = []
+    for layer, differ in enumerate(new.all(axis=1).tolist()):
+        if not differ:
+            placed.append(_tied_placements(order[layer], easy[layer], new[layer]))
+            continue
+        hards, easies = (slice(ends[layer], ends[layer + 1]) for ends in (hard_ends, easy_ends))
+        area = (hards.stop - hards.start) * harmonic[size] - covered[hards].sum()
+        hard = KindPlacements(hard_doubled[hards], untied=hard_moments[layer])
+        easy_kind = KindPlacements(easy_doubled[easies], untied=easy_moments[layer])
+        placed.append(Placements(order[layer], easy[layer], None, hard, easy_kind, float(area)))
+    return placed
+
+
+def _untied_moments(doubled: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequence[Moments | None]:
+    """The moments of each layer, whose placements lie between its ``ends``; ``None`` where 64 bits may be too few."""
+    if len(doubled) * int(doubled.max(initial=0)) ** 2 >= 2**63:
+        return [None] * (len(ends) - 1)
+    sums = [np.concatenate([[0], np.cumsum(values)]).take(ends) for values in (doubled, doubled * doubled)]
+    columns = [np.diff(running).tolist() for running in (ends, *sums)]
+    return list(zip(*columns, strict=True))
+
+
+def _of_kind(marked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The positions of the ``marked`` samples [layers, samples] and their ranks among them, layer after layer.
+
+    The third are the ends of the layers in both, from 0 on, [layers + 1].
+    """
+    ends = np.concatenate([[0], np.cumsum(np.count_nonzero(marked, axis=1))])
+    at = np.nonzero(marked)[1]
+    return at, np.arange(len(at)) - np.repeat(ends[:-1], np.diff(ends)), ends
+
+
+def _tied_placements(order: NDArray[np.intp], easy: NDArray[np.bool_], new: NDArray[np.bool_]) -> Placements:
+    """One sorted layer with ties; ``new`` [samples - 1] says where another certainty begins."""
+    size = len(order)
     bounds = np.concatenate([[0], np.flatnonzero(new) + 1, [size]])
     easy_until = np.concatenate([[0], np.cumsum(easy)])[bounds]
     sizes, easy_here = np.diff(bounds), np.diff(easy_until)
     hard_here = sizes - easy_here
     hard = KindPlacements(2 * (easy_until[-1] - easy_until[1:]) + easy_here, easy_here, hard_here)
     easies = KindPlacements(2 * (bounds[:-1] - easy_until[:-1]) + hard_here, hard_here, easy_here)
-    area = _tied_risk_area(size - bounds[1:], sizes, hard_here, harmonic)
+    area = _tied_risk_area(size - bounds[1:], sizes, hard_here, harmonic_numbers(size))
     return Placements(order, easy, sizes, hard, easies, area)
 
 

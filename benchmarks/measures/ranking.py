@@ -14,17 +14,22 @@ fold.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.measures.placements import Moments, Placements, best_risk_area, placements
+from exitbench.benchmarks.measures.placements import Moments, Placements, best_risk_area, layer_placements
 from exitbench.benchmarks.results.status import FEWEST_OF_A_KIND, Verdict
 from exitbench.benchmarks.results.vocabulary import TIES, Ties
 from exitbench.benchmarks.scoring.groups import summed_by_group
 from exitbench.errors import InputError
+
+TOGETHER = 1 << 16
+"""Samples of a layer times layers that are ranked together; more would only take memory."""
+FEW_FOLDS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,21 +80,50 @@ class Ranking:
     def _parts(self) -> list[NDArray[np.intp] | slice]:
         if self.folds is None:
             return [slice(None)]
-        return [np.flatnonzero(self.folds == fold) for fold in np.unique(self.folds)]
+        first, last = int(self.folds.min(initial=0)), int(self.folds.max(initial=0))
+        # A look for each of a few numbers is quicker than a search for those that are there.
+        numbers = range(first, last + 1) if last - first < FEW_FOLDS else np.unique(self.folds)
+        return [rows for rows in (np.flatnonzero(self.folds == fold) for fold in numbers) if len(rows)]
 
     @cached_property
     def _placed(self) -> list[list[Placements]]:
         """The sorted samples of every layer and fold; no fold at a layer without scores."""
-        return [
-            [placements(self.certainty[layer, rows], self.right[layer, rows]) for rows in self._parts]
-            if self.scored[layer]
-            else []
-            for layer in range(self.layers)
-        ]
+        placed: list[list[Placements]] = [[] for _ in range(self.layers)]
+        scored = np.flatnonzero(self.scored)
+        together = max(TOGETHER // max(self.samples, 1), 1)
+        for start in range(0, len(scored), together):
+            layers = scored[start : start + together]
+            certainty, right = self.certainty[layers], self.right[layers]
+            for rows in self._parts:
+                several = layer_placements(certainty[:, rows], right[:, rows])
+                for layer, of_layer in zip(layers, several, strict=True):
+                    placed[layer].append(of_layer)
+        return placed
 
     def some_layers(self, layers: slice) -> Ranking:
         """The ranking at some layers, a slice of rows, so that nothing is computed for the others."""
         return Ranking(self.certainty[layers], self.right[layers], self.folds, self.groups)
+
+    def pieces(self) -> Iterator[Ranking]:
+        """The layers some at a time, as many as are sorted together without taking much memory.
+
+        Few layers of few samples are one piece, the ranking itself, which sorts them once for all who ask.
+        """
+        if self.is_small:
+            yield self
+            return
+        together = max(TOGETHER // self.samples, 1)
+        for start in range(0, self.layers, together):
+            yield self.some_layers(slice(start, start + together))
+
+    def piece_of(self, layer: int) -> tuple[Ranking, int]:
+        """A ranking with ``layer`` (from 1), and its number there: of a large one a single layer is sorted."""
+        return (self, layer) if self.is_small else (self.some_layers(slice(layer - 1, layer)), 1)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all layers are sorted together."""
+        return self.samples * self.layers <= TOGETHER
 
     def sorted_parts(self, layer: int) -> list[tuple[NDArray[np.intp] | slice, Placements]]:
         """The samples of each fold with their placements at ``layer`` (from 1); none where there are no scores."""
@@ -208,8 +242,7 @@ def _strict(ties: Ties) -> bool:
 
 def _kinds(part: Placements) -> tuple[int, int]:
     """The number of hard and of easy samples."""
-    easy = int(np.count_nonzero(part.easy_ranked))
-    return len(part.order) - easy, easy
+    return len(part.order) - part.easy_count, part.easy_count
 
 
 def _std_err(parts: list[tuple[Moments, Moments]]) -> float:

@@ -48,15 +48,22 @@ def choose(results: Results, default: int, criterion_of: Callable[[PartResult], 
 
     Among others that tie without it, the first one wins; the default also where no configuration has a criterion.
     """
-    criteria = [[criterion_of(part) for part in parts] for parts in results]
-    values = np.array([[criterion.value for criterion in parts] for parts in criteria])
-    resampled = np.array([[criterion.resampled for criterion in parts] for parts in criteria])
-    one_layer = np.array([[criterion.one_layer for criterion in parts] for parts in criteria])
-    one_layer_resampled = np.array([[criterion.one_layer_resampled for criterion in parts] for parts in criteria])
-    return Choice(
-        choose_resampled(signals_first(values, one_layer), default),
-        choose_resampled(signals_first(resampled, one_layer_resampled), default),
+    chosen = [_choose_in_part(list(map(criterion_of, of_part)), default) for of_part in zip(*results, strict=True)]
+    return Choice(np.stack([exact for exact, _ in chosen]), np.stack([resampled for _, resampled in chosen]))
+
+
+def _choose_in_part(criteria: Sequence[Criterion], default: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The choice in one part, and in each of its resamples, among configurations with these ``criteria``."""
+    exact = [criterion.value for criterion in criteria], [criterion.one_layer for criterion in criteria]
+    resampled = (
+        [criterion.resampled for criterion in criteria],
+        [criterion.one_layer_resampled for criterion in criteria],
     )
+    first, second = (
+        choose_resampled(signals_first(np.stack(values), np.stack(one_layer)), default)
+        for values, one_layer in (exact, resampled)
+    )
+    return first, second
 
 
 def signals_first(values: NDArray[np.float64], one_layer: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -65,6 +72,8 @@ def signals_first(values: NDArray[np.float64], one_layer: NDArray[np.bool_]) -> 
     >>> signals_first(np.array([[85.7, 85.7], [85.1, np.nan]]), np.array([[True, True], [False, False]])).tolist()
     [[nan, 85.7], [85.1, nan]]
     """
+    if not one_layer.any():
+        return values
     others = (~np.isnan(values) & ~one_layer).any(axis=0)
     return np.where(one_layer & others, np.nan, values)
 

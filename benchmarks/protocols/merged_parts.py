@@ -119,10 +119,13 @@ class MergedParts:
     def _with_one_layer(self, value: ResampledPoint) -> ResampledPoint:
         """The value, degenerate where all samples of each part exit at one layer."""
         assert value.exits is not None
-        layers = [np.unique(value.exits[part.test]) for part in self.parts]
-        if any(len(exits) > 1 for exits in layers):
-            return value
-        words = one_layer([int(exits[0]) for exits in layers], self.samples.depth)
+        layers = []
+        for part in self.parts:
+            exits = value.exits[part.test]
+            layers.append(int(exits[0]))
+            if (exits != exits[0]).any():
+                return value
+        words = one_layer(layers, self.samples.depth)
         return dataclasses.replace(value, status="degenerate", reason="; ".join(filter(None, (words, value.reason))))
 
     def _realised(self, point: OperatingPoint, value: ResampledPoint) -> tuple[Status, str]:
@@ -299,7 +302,8 @@ def picked(candidates: Sequence[Sums], choice: NDArray[np.int64]) -> Sums:
     for field in dataclasses.fields(first):
         values = [getattr(candidate, field.name) for candidate in candidates]
         if isinstance(values[0], np.ndarray):
-            stacked = np.stack(values)
-            index = np.broadcast_to(choice, stacked.shape[1:])
-            changed[field.name] = np.take_along_axis(stacked, index[None], axis=0)[0]
+            shape = values[0].shape
+            numbers = np.broadcast_to(choice, shape).ravel()
+            positions = numbers * numbers.size + np.arange(numbers.size)
+            changed[field.name] = np.stack(values).ravel().take(positions, mode="clip").reshape(shape)
     return dataclasses.replace(first, **changed)

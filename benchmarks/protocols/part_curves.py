@@ -67,7 +67,7 @@ class PartCurves:
         if part.in_sample:
             return ResampledPart(thresholds, event_indices, whole, whole)
         fold = self._tally(test, event_indices, "test", part.test)
-        return ResampledPart(thresholds, event_indices, whole, fold, excluded=fold)
+        return ResampledPart(thresholds, event_indices, whole, fold, less_test=True)
 
     def _listed(self, variant: str, role: Role) -> NDArray[np.int64]:
         key = (variant if self.learns else PLAIN, role)
@@ -92,24 +92,32 @@ class PartCurves:
 class ResampledPart:
     """Sums [points, resamples] at the listed ``thresholds``, each after its number of test events in ``event_indices``.
 
-    The training samples are those of ``chosen_on`` less those of ``excluded``; a pass over all points costs as much as
-    summing them, so the difference is computed only at the points that are needed.
+    The training samples are those of ``chosen_on``, with ``less_test`` without those of ``test``; a pass over all
+    points costs as much as summing them, so the difference is computed only at the points that are needed.
     """
 
     thresholds: NDArray[np.float64]
     event_indices: NDArray[np.int64]
     chosen_on: Tally
     test: Tally
-    excluded: Tally | None = None
+    less_test: bool = False
+
+    @property
+    def excluded(self) -> Tally | None:
+        """The samples of ``chosen_on`` that are not training samples."""
+        return self.test if self.less_test else None
 
     def nearest(self, speed_ups: NDArray[np.float64]) -> NDArray[np.int64]:
         """The point nearest to each speed-up on the training samples, [speed_ups, resamples]."""
         return nearest_listed_points(self.chosen_on, speed_ups, self.excluded)
 
-    def train_at(self, index: NDArray[np.int64]) -> Tally:
-        """The sums of the training samples at one point per resample, in the shape of ``index`` [..., resamples]."""
-        sums = gather(self.chosen_on, index)
-        return sums if self.excluded is None else sums_without(sums, gather(self.excluded, index))
+    def sums_at(self, index: NDArray[np.int64]) -> tuple[Tally, Tally]:
+        """The sums of the training and of the test samples at one point per resample, shaped [..., resamples]."""
+        test = gather(self.test, index)
+        if self.chosen_on is self.test:
+            return test, test
+        chosen_on = gather(self.chosen_on, index)
+        return (sums_without(chosen_on, test) if self.less_test else chosen_on), test
 
     def within(self, measure: Measure, final: NDArray[np.float64], losses: Sequence[float]) -> NDArray[np.int64]:
         """The last point within each loss against the score ``final`` [resamples], on the training samples."""

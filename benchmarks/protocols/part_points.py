@@ -37,7 +37,7 @@ from exitbench.benchmarks.results.vocabulary import MEDIAN
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
-from exitbench.benchmarks.statistics.resampled_points import exactly_at, gather
+from exitbench.benchmarks.statistics.resampled_points import exactly_at
 from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
 from exitbench.benchmarks.suites.questions import Questions, band_costs
 
@@ -55,23 +55,24 @@ def evaluate_part(
     nearest = resampled.nearest(targets)
     final = curves.weights.final(part.train_role, part.train, curves.whole(part.variant, part.train_role).outcomes)
     within = resampled.within(measure, final.score(measure), [point.number for point in losses])
-    nearest_to, last_within = dict(zip(speed_ups, nearest, strict=False)), dict(zip(losses, within, strict=True))
+    chosen_on, drawn = resampled.sums_at(nearest)
+    within_on, within_drawn = resampled.sums_at(np.maximum(within, 0))
     near_points = nearest_points(train, targets)
-    exactly = dict(zip(speed_ups, near_points.tolist(), strict=False))
     points: dict[OperatingPoint, ResampledPoint] = {}
+    last: dict[OperatingPoint, PointValue] = {}
     for point in operating_points:
         if point.kind == "speed_up":
-            drawn = gather(resampled.test, nearest_to[point])
-            points[point] = _at_speed_up(train, test, point.number, exactly[point], drawn)
+            row = speed_ups.index(point)
+            points[point] = _at_speed_up(train, test, point.number, int(near_points[row]), drawn[row])
             if part.train_role == "calibration":
                 points[point] = _with_exact_speed_up(points[point], test, point.number, resampled.test)
         elif point.kind == "loss":
-            drawn = _defined(gather(resampled.test, np.maximum(last_within[point], 0)), last_within[point])
-            points[point] = _within_loss(train, test, point.number, measure, drawn)
+            row = losses.index(point)
+            last[point] = value_within_loss(train, point.number, measure)
+            points[point] = _within_loss(last[point], test, _defined(within_drawn[row], within[row]))
         else:
             points[point] = _at_threshold(curves, part, test, point)
     near = near_scores(train, targets, near_points, measure)
-    chosen_on = resampled.train_at(nearest)
     near_resampled = np.where(is_near(chosen_on.speed_up, targets[:, None]), chosen_on.score(measure), np.nan)
     band = slice(len(speed_ups), None)
     near_one_layer, drawn_one_layer = train.one_layer[near_points], one_layer_drawn(train, chosen_on)
@@ -79,23 +80,22 @@ def evaluate_part(
         point: Criterion(near[row], near_resampled[row], near_one_layer[row], drawn_one_layer[row])
         for row, point in enumerate(speed_ups)
     }
-    for point in losses:
-        chosen_on = resampled.train_at(np.maximum(last_within[point], 0))
-        last = value_within_loss(train, point.number, measure)
+    for row, point in enumerate(losses):
         criteria[point] = Criterion(
-            np.asarray(last.speed_up),
-            np.where(last_within[point] < 0, np.nan, chosen_on.speed_up),
-            _exits_at_one_layer(train, last),
-            one_layer_drawn(train, chosen_on),
+            np.asarray(last[point].speed_up),
+            np.where(within[row] < 0, np.nan, within_on[row].speed_up),
+            _exits_at_one_layer(train, last[point]),
+            one_layer_drawn(train, within_on[row]),
         )
-    every, reached = _resampled_rates(curves, part, resampled, nearest_to[at_speed_up(questions.rates_speed_up)])
+    rates_point = at_speed_up(questions.rates_speed_up)
+    every, reached = _resampled_rates(curves, part, resampled, nearest[speed_ups.index(rates_point)])
     return PartResult(
         criteria=criteria,
         band_criteria=Criterion(near[band], near_resampled[band], near_one_layer[band], drawn_one_layer[band]),
         points=points,
         rates=_rates(train, test, questions.rates_speed_up, every, reached),
         band=_band(train, test, near_points[band]),
-        band_resampled=gather(resampled.test, nearest[band]),
+        band_resampled=drawn[band],
         reaches=_reaches(train, 1 / targets[band]),
         certainty=test.scores.certainty,
         final=test.final,
@@ -122,8 +122,8 @@ def evaluate_part_exactly(
         criteria[point] = Criterion(near[row], none, near_one_layer[row], none.astype(bool))
     for point in operating_points:
         if point.kind != "speed_up":
-            points[point] = _within_loss(train, test, point.number, measure, no_draws)
             last = value_within_loss(train, point.number, measure)
+            points[point] = _within_loss(last, test, no_draws)
             one_layer = _exits_at_one_layer(train, last)
             criteria[point] = Criterion(np.asarray(last.speed_up), none, one_layer, none.astype(bool))
     along_costs = np.zeros((len(costs), 0))
@@ -246,8 +246,8 @@ def _defined(drawn: Tally, points: NDArray[np.int64]) -> Tally:
     return dataclasses.replace(drawn, samples=drawn.samples * defined, true_positives=true_positives)
 
 
-def _within_loss(train: Curve, test: Curve, loss: float, measure: Measure, resampled: Tally) -> ResampledPoint:
-    value = value_within_loss(train, loss, measure)
+def _within_loss(value: PointValue, test: Curve, resampled: Tally) -> ResampledPoint:
+    """The last point within a loss on the training samples, applied to the test samples."""
     if value.status == "undefined":
         return ResampledPoint(
             threshold=value.threshold,

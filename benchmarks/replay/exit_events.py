@@ -64,18 +64,18 @@ def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalSco
     """
     if scores.integers is not None:  # such a signal keeps only the ends of its few points
         return exit_events(scores)
-    kept = rows[whole.samples]
-    until = np.zeros(len(kept) + 1, dtype=np.int64)
-    np.cumsum(kept, out=until[1:])
-    ends = until[whole.ends]
-    happens = np.diff(ends) > 0
-    values = whole.values[happens]
+    chosen = rows.take(whole.samples)
+    until = np.zeros(len(chosen) + 1, dtype=np.int64)
+    np.cumsum(chosen, out=until[1:])
+    kept, ends = np.flatnonzero(chosen), until.take(whole.ends)
+    happens = np.flatnonzero(ends[1:] > ends[:-1])
+    values = whole.values.take(happens)
     return ExitEvents(
-        (np.cumsum(rows, dtype=np.int32) - np.int32(1))[whole.samples[kept]],
-        whole.later[kept],
-        whole.earlier[kept],
+        (np.cumsum(rows, dtype=np.int32) - np.int32(1)).take(whole.samples.take(kept)),
+        whole.later.take(kept),
+        whole.earlier.take(kept),
         values,
-        np.concatenate([ends[:1], ends[1:][happens]]),
+        np.concatenate([ends[:1], ends.take(happens + 1)]),
         scores.sign * certainty_thresholds(values, strict=scores.strict),
     )
 

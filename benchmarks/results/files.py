@@ -137,7 +137,8 @@ class RunFiles:
             column.to_numpy().tolist() if pa.types.is_floating(column.type) else column.to_pylist()
             for column in table.columns
         ]
-        return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+        names = table.column_names  # a new list at every look
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def across(self) -> list[dict[str, Any]]:
         """The rows of ``across.parquet``; none for a run that was kept from before there were any."""

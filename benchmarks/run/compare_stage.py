@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,11 +65,12 @@ def compare_signals(
     sources: dict[SourceKey, ErrorSource] = {}
     samples = scored.samples("test")
     weights = cache_weights(scored, questions).all("test")
+    every_bound = bound_rows({**scored.key_columns, "protocol": ""}, samples, questions, weights)
     for protocol in questions.protocols:
         columns = {**scored.key_columns, "protocol": protocol}
         entries = [entry for signal in measured for entry in signal.entries(protocol)]
         areas = area_rows(columns, entries, samples, questions.area_range, weights)
-        bounds = bound_rows(columns, samples, questions, weights)
+        bounds = [replace(bound, row=bound.row._replace(protocol=protocol)) for bound in every_bound]
         rows += [measured_row.row for measured_row in (*areas, *bounds)]
         rows += fixed_within_rows(columns, scored, questions)
         rows.append(fixed_area_row(columns, samples, questions.area_range, weights))

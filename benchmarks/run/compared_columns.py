@@ -31,7 +31,7 @@ from exitbench.benchmarks.results.vocabulary import (
 from exitbench.benchmarks.run.contestants import INFLUENCES, Contestant
 from exitbench.benchmarks.run.measurements import Question, question_of
 from exitbench.benchmarks.scoring.groups import summed_by_group
-from exitbench.benchmarks.statistics.deals import paired_deal_error
+from exitbench.benchmarks.statistics.deals import paired_deal_errors
 from exitbench.benchmarks.statistics.delong import influence_differences
 from exitbench.benchmarks.statistics.intervals import score_differences
 from exitbench.benchmarks.statistics.multiple_comparisons import ColumnMarks, column_marks
@@ -169,7 +169,10 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
     deals = [contestant.deals.get(question, np.array([row.value])) for contestant, row in present]
     fitting = [contestant.fit_errors.get(question, 0.0) for contestant, _ in present]
     # Fits of two signals on the same samples may err alike; taken as independent, they claim rather too little.
-    errors = np.array([math.hypot(paired_deal_error(deals[a], deals[b]), fitting[a], fitting[b]) for a, b in pairs])
+    between_deals = paired_deal_errors(deals, pairs).tolist()
+    errors = np.array(
+        [math.hypot(error, fitting[a], fitting[b]) for error, (a, b) in zip(between_deals, pairs, strict=True)]
+    )
     if decisions == EQUAL_SHARE:
         tests = influence_differences(
             values,

@@ -73,9 +73,9 @@ class Contestant:
     def influence(self, layer: int, measure: str) -> NDArray[np.float64]:
         """What each sample adds to the error of a measure of one layer, [samples]; each group, where there are some."""
         if layer not in self._influence:
-            ranking = self.ranking.some_layers(slice(layer - 1, layer))
-            area, excess = risk_influence(ranking, 1)
-            by_sample = {"dis": ranking.influence(1, self.ties), "aurc": area, "excess_aurc": excess}
+            ranking, row = self.ranking.piece_of(layer)
+            area, excess = risk_influence(ranking, row)
+            by_sample = {"dis": ranking.influence(row, self.ties), "aurc": area, "excess_aurc": excess}
             self._influence[layer] = {
                 name: summed_by_group(values, ranking.groups) for name, values in by_sample.items()
             }

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache as cached
 from functools import partial
 from pathlib import Path
 
@@ -110,7 +111,7 @@ def run_suite(
                 manifest.task.metric,
                 rows.get(name, ""),
                 network_of(manifest),
-                partial(load_sources, [*(unit.folder for unit in cache.measures), cache.compare.folder]),
+                cached(partial(load_sources, [*(unit.folder for unit in cache.measures), cache.compare.folder])),
                 target=suite.questions.target or manifest.target,
                 protocols=cache.score.questions.protocols,
             )

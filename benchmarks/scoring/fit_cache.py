@@ -166,13 +166,35 @@ def write_entry(path: Path, key: str, value: Mapping[str, Any]) -> None:
         content = encode_entry(key, value)
         make_directory(path.parent)
         write_whole(path, [content])
-        remove_oldest(path.parent, LARGEST)
+        ROOM.fill(path.parent, LARGEST, len(content))
     except (OSError, InputError):
         return
 
 
-def remove_oldest(folder: Path, largest: int) -> None:
-    """Remove entries, the one not used for longest first, until they are at most ``largest`` bytes.
+class Room:
+    """How much this process may write into folders before it looks through them again, which takes long.
+
+    Others write there, too: of what a look finds free, each takes one part in :data:`WRITERS`.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[Path, int], int] = {}
+
+    def fill(self, folder: Path, largest: int, written: int) -> None:
+        """Note what was written; where it may be too much, keep the folder at most ``largest`` bytes."""
+        left = self._left.get((folder, largest), 0) - written
+        if left < 0:
+            left = (largest - remove_oldest(folder, largest)) // WRITERS
+        self._left[folder, largest] = left
+
+
+WRITERS = 64
+"""As many processes may write at once without taking a folder beyond its limit."""
+ROOM = Room()
+
+
+def remove_oldest(folder: Path, largest: int) -> int:
+    """Remove entries, the one not used for longest first, until they are at most ``largest`` bytes; how many are left.
 
     What an earlier version left there, in JSON, is never read again and counts as an entry. Whatever has another name
     is somebody else's: a user may name any folder.
@@ -181,9 +203,10 @@ def remove_oldest(folder: Path, largest: int) -> None:
     total = sum(size for _, size, _ in entries)
     for _, size, path in entries:
         if total <= largest:
-            return
+            break
         path.unlink(missing_ok=True)
         total -= size
+    return total
 
 
 def _states(paths: Sequence[Path]) -> list[tuple[int, int, Path]]:

@@ -8,6 +8,8 @@ that intervals and p-values are made from them as from any resamples.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -26,14 +28,23 @@ def deal_error(values: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.sqrt(squares / np.maximum(count * (count - 1), 1)))
 
 
-def paired_deal_error(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """The standard error from deals of the difference of two means, [deals] each: of the differences deal by deal.
+def paired_deal_errors(deals: Sequence[NDArray[np.float64]], pairs: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+    """The standard errors from deals of the differences of means, [pairs]: of the differences deal by deal.
 
-    Where one signal was dealt more often than the other, what they share cannot be told, and both errors add up.
+    ``deals`` has the values of each mean, [deals]. Where one signal was dealt more often than the other, what they
+    share cannot be told, and both errors add up.
     """
-    if len(first) == len(second):
-        return float(deal_error(first - second))
-    return float(np.hypot(deal_error(first), deal_error(second)))
+    errors = np.empty(len(pairs))
+    by_length: dict[int, list[int]] = {}
+    for number, (a, b) in enumerate(pairs):
+        if len(deals[a]) == len(deals[b]):
+            by_length.setdefault(len(deals[a]), []).append(number)
+        else:
+            errors[number] = np.hypot(deal_error(deals[a]), deal_error(deals[b]))
+    for numbers in by_length.values():
+        differences = [deals[a] - deals[b] for a, b in (pairs[number] for number in numbers)]
+        errors[numbers] = deal_error(np.stack(differences))
+    return errors
 
 
 def mean_over_deals(values: ArrayLike) -> float:

@@ -67,20 +67,31 @@ def influence_differences(
     as those between deals of folds.
     """
     added = np.zeros(len(pairs)) if errors is None else errors
-    return [
-        normal_difference(
-            float(values[a] - values[b]), float(np.hypot(np.linalg.norm(influence[a] - influence[b]), error))
-        )
-        for (a, b), error in zip(pairs, added, strict=True)
-    ]
+    paired = [np.linalg.norm(influence[a] - influence[b]) for a, b in pairs]
+    value = [float(values[a] - values[b]) for a, b in pairs]
+    return normal_differences(np.array(value), np.hypot(np.array(paired), added))
 
 
 def normal_difference(value: float, std_err: float) -> Difference:
     """A difference tested with the normal law; without variance, p is 1 if equal and undefined otherwise."""
-    if np.isnan(std_err) or np.isnan(value):
+    (difference,) = normal_differences(np.array([value]), np.array([std_err]))
+    return difference
+
+
+def normal_differences(values: NDArray[np.float64], std_errs: NDArray[np.float64]) -> list[Difference]:
+    """The same for many differences [differences]."""
+    p_values = two_sided(values, std_errs)
+    reach = NORMAL_QUANTILE * std_errs
+    numbers = zip(
+        *(column.tolist() for column in (values, values - reach, values + reach, std_errs, p_values)), strict=True
+    )
+    return [_tested(*each) for each in numbers]
+
+
+def _tested(value: float, low: float, high: float, std_err: float, p_value: float) -> Difference:
+    """The difference, with a reason where it has no test."""
+    if math.isnan(std_err) or math.isnan(value):
         return Difference(value, NAN, NAN, NAN, NAN, "undefined", "there is no paired test for one of the tasks")
-    p_value = float(two_sided(np.array(value), np.array(std_err)))
-    if np.isnan(p_value):
+    if math.isnan(p_value):
         return Difference(value, NAN, NAN, std_err, NAN, "undefined", "the difference has no variance but is not zero")
-    reach = NORMAL_QUANTILE * std_err
-    return Difference(value, value - reach, value + reach, std_err, p_value)
+    return Difference(value, low, high, std_err, p_value)

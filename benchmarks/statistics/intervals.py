@@ -205,12 +205,11 @@ def score_differences(
     two far points of a curve), and it is kept.
     """
     tests = differences(values, resampled, pairs, errors=errors)
-    for number, (a, b) in enumerate(pairs):
-        first, second = influence[a], influence[b]
-        if first is None or second is None:
-            continue
-        added = None if errors is None else errors[number : number + 1]
-        (closer,) = influence_differences(values[[a, b]], [first, second], [(0, 1)], added)
+    both = [number for number, (a, b) in enumerate(pairs) if influence[a] is not None and influence[b] is not None]
+    known = [np.zeros(0) if moved is None else moved for moved in influence]
+    added = None if errors is None else errors[both]
+    closer_tests = influence_differences(values, known, [pairs[number] for number in both], added)
+    for number, closer in zip(both, closer_tests, strict=True):
         if 0 < tests[number].std_err <= CONFIRMED * closer.std_err:
             tests[number] = closer
     return tests
@@ -221,6 +220,9 @@ def choose_resampled(scores: ArrayLike, default: int) -> NDArray[np.int64]:
 
     Highest score, ties to the default, then to the first. A NaN is never chosen while anything else is there.
     """
-    comparable = np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-np.inf)
-    best = comparable.argmax(axis=0)
-    return np.where(comparable[default] == comparable.max(axis=0), default, best).astype(np.int64)
+    comparable = np.asarray(scores, dtype=np.float64)
+    highest = np.fmax.reduce(comparable, axis=0)  # NaN only where nothing else is there
+    choice = np.full(highest.shape, default, dtype=np.int64)
+    for configuration in (*range(len(comparable) - 1, -1, -1), default):  # of several, the last one written stays
+        choice[comparable[configuration] == highest] = configuration
+    return choice

@@ -30,17 +30,11 @@ def sums_without(whole: Tally, part: Tally) -> Tally:
     return Tally(**rest)
 
 
-def some_points(tally: Tally, points: slice) -> Tally:
-    """The sums at some of the points, float64: scores that are compared are not rounded before."""
-    changed = {
-        name: sums[points].astype(np.float64) if np.ndim(sums) == 2 else sums
-        for name, sums in ((field.name, getattr(tally, field.name)) for field in dataclasses.fields(Tally))
-    }
-    return Tally(**changed)
-
-
 def gather(tally: Tally, index: NDArray[np.int64]) -> Tally:
-    """One point per resample: ``index`` [..., resamples] into the points gives sums of that shape, float64."""
+    """One point per resample: ``index`` [..., resamples] into the points gives sums of that shape, float64.
+
+    Sums that are the same at every point are repeated without a copy, so that nobody may write into them.
+    """
     positions = index * index.shape[-1] + np.arange(index.shape[-1])
     sums_there: dict[str, Any] = {}
     for field in dataclasses.fields(Tally):
@@ -48,8 +42,11 @@ def gather(tally: Tally, index: NDArray[np.int64]) -> Tally:
         if field.name == "depth" or sums is None:
             sums_there[field.name] = sums
         else:
-            taken = np.broadcast_to(sums, index.shape) if np.ndim(sums) == 1 else sums.ravel().take(positions)
-            sums_there[field.name] = taken.astype(np.float64)
+            sums_there[field.name] = (
+                np.broadcast_to(np.asarray(sums, dtype=np.float64), index.shape)
+                if np.ndim(sums) == 1
+                else sums.ravel().take(positions, mode="clip").astype(np.float64)  # no position is out of range
+            )
     return Tally(**sums_there)
 
 
@@ -84,11 +81,13 @@ def nearest_listed_points(tally: Tally, speed_ups: NDArray[np.float64], less: Ta
         position += probe
         remaining -= half
     faster = position // resamples
-    faster += (flat.take(position) > target_paid) & (faster < points - 1)
+    faster += (flat.take(position, mode="clip") > target_paid) & (faster < points - 1)
     slower = np.maximum(faster - 1, 0)
     columns = np.arange(resamples)
     with np.errstate(divide="ignore", invalid="ignore"):  # a resample that drew no sample
-        speed, before = (full_cost * drawn / flat.take(point * resamples + columns) for point in (faster, slower))
+        speed, before = (
+            full_cost * drawn / flat.take(point * resamples + columns, mode="clip") for point in (faster, slower)
+        )
     target = speed_ups[:, None]
     return np.asarray(np.where(np.abs(target - before) < np.abs(speed - target), slower, faster))
 
@@ -125,21 +124,46 @@ def listed_points_within_losses(
     samples = tally.samples if less is None else tally.samples - less.samples
     floors = fewest_right(least, samples) if measure == "accuracy" else least
     first = np.full(least.shape, points)
+    still: NDArray[np.int64] | slice = slice(None)  # the resamples that have not fallen below every floor
     for start in range(0, points, SEARCHED):  # many scores fall early: the rest need not be computed
-        here = slice(start, start + SEARCHED)
-        if measure == "accuracy":
-            score = tally.correct[here] if less is None else tally.correct[here] - less.correct[here]
-        else:
-            sums = some_points(tally, here)
-            score = (sums if less is None else sums_without(sums, some_points(less, here))).score(measure)
+        score = searched_scores(tally, less, measure, slice(start, start + SEARCHED), still)
         lowest = score.min(axis=0)
         for first_below, floor in zip(first, floors, strict=True):
-            falling = np.flatnonzero((lowest < floor) & (first_below == points))
-            if len(falling):
-                first_below[falling] = start + (score[:, falling] < floor[falling]).argmax(axis=0)
-        if first.max(initial=0) < points:
+            falls = np.flatnonzero((lowest < floor[still]) & (first_below[still] == points))
+            if len(falls):
+                fallen = falls if isinstance(still, slice) else still[falls]
+                first_below[fallen] = start + (score[:, falls] < floor[fallen]).argmax(axis=0)
+        left = np.flatnonzero(first.max(axis=0, initial=0) == points)
+        if not len(left):
             break
+        if 2 * len(left) < lowest.size:
+            still = left
     return np.asarray(first - 1, dtype=np.int64)
+
+
+def searched_scores(
+    tally: Tally, less: Tally | None, measure: Measure, points: slice, resamples: NDArray[np.int64] | slice
+) -> NDArray[Any]:
+    """The scores at some points in some resamples, [points, resamples]; counts of right answers stand for accuracy.
+
+    Only what the score is made of is cut out, as float64: scores that are compared are not rounded before.
+    """
+
+    def part(name: str, kind: type[np.floating[Any]] = np.float64) -> Any:
+        cut = []
+        for sums in (getattr(several, name) for several in (tally, less) if several is not None):
+            if sums is None:
+                return None
+            here = sums[points][:, resamples] if sums.ndim == 2 else sums[resamples]
+            cut.append(here.astype(kind, copy=False))
+        return cut[0] if less is None else cut[0] - cut[1]
+
+    if measure == "accuracy":
+        return np.asarray(part("correct", tally.correct.dtype.type))
+    positives = {name: part(name) for name in ("true_positives", "predicted_positives", "actual_positives")}
+    unread = np.zeros(0)  # a score needs no layers, and F1 no right answers either
+    correct = unread if measure == "f1" else part("correct")
+    return Tally(tally.depth, part("samples"), unread, correct, **positives).score(measure)
 
 
 def fewest_right(accuracy: NDArray[np.float64], samples: NDArray[Any]) -> NDArray[Any]:

@@ -18,6 +18,7 @@ from exitbench.cli.ctrl_c import STOPPED, stopped_like_ctrl_c, stopping
 from exitbench.cli.standard_streams import lenient_streams
 from exitbench.cli.terminal import echo
 from exitbench.errors import InputError, one_line
+from exitbench.executors.set_aside import OWN_PROCESS
 
 VERBS = {
     "run": "Run",
@@ -110,6 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"] or ["--help"]
+    OWN_PROCESS.begin()
     with stopped_like_ctrl_c(), lenient_streams() as output:
         code = exit_code(words, debug=debug)
         output.flush()

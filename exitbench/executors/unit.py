@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from exitbench.errors import InputError, one_line
+from exitbench.executors.set_aside import OWN_PROCESS
 
 DONE = "done.json"
 BLOCK = 2**20
@@ -86,6 +87,7 @@ def perform(unit: Unit) -> Failure | None:
 def work_and_sign(unit: Unit) -> None:
     """Do the work of a unit in its folder, which is there, and sign it with ``done.json``."""
     unit.work()
+    OWN_PROCESS.set_aside()
     record = {"label": unit.label, "files": checksums(unit.folder)}
     (unit.folder / DONE).write_text(json.dumps(record) + "\n", encoding="utf-8")
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing.context import SpawnContext, SpawnProcess
 
+from exitbench.executors.set_aside import OWN_PROCESS
+
 LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """Where the libraries below numpy and torch look for their number of threads."""
 SAFE_PATH = "PYTHONSAFEPATH"
@@ -34,6 +36,7 @@ def get_ready(modules: Sequence[str], *, kernel: bool) -> None:
 
     A terminal sends Ctrl-C to all processes; only the first one answers it, and the others go with it.
     """
+    OWN_PROCESS.begin()
     end_with_parent(kernel=kernel)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in modules:

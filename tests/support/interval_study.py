@@ -36,7 +36,7 @@ from exitbench.benchmarks.run.rows.measured_rows import point_rows, score_influe
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.score_store import PLAIN, Samples, ScoredCache, ScoresKey
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.benchmarks.statistics.deals import deal_error, paired_deal_error
+from exitbench.benchmarks.statistics.deals import deal_error, paired_deal_errors
 from exitbench.benchmarks.statistics.delong import influence_differences, logit_interval
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.benchmarks.statistics.intervals import score_differences
@@ -217,7 +217,7 @@ def paired_tests(entries: Sequence[Entry], column: Column, pairs: Sequence[tuple
     """The paired tests of a column, as a run makes them."""
     numbers = [entry.numbers[column] for entry in entries]
     deals = [number.deals for number in numbers if number.deals is not None]
-    errors = np.array([paired_deal_error(deals[a], deals[b]) for a, b in pairs])
+    errors = paired_deal_errors(deals, pairs)
     values = np.array([number.row.value for number in numbers])
     draws = np.stack([number.resampled for number in numbers if number.resampled is not None])
     influence = [entry.influence.get(column) for entry in entries]
@@ -285,7 +285,7 @@ class Study:
         influence = [of_signal[0].influence(1, "half") for of_signal in rankings]
         pairs = list(itertools.combinations(range(1, 1 + EQUAL), 2))
         every_pair = [(0, 1), *pairs]
-        between = np.array([paired_deal_error(deals[a], deals[b]) for a, b in every_pair])
+        between = paired_deal_errors(list(deals), every_pair)
         apart, *tests = influence_differences(values, influence, every_pair, between)
         self.note(f"difference of {RANKED}", "coverage", apart.low <= plain - equal <= apart.high)
         self.note(f"p of two equal signals, {RANKED}", "error", is_claimed(tests[0].p_value))

@@ -245,7 +245,7 @@ def compare_means(
     ``means_of`` are the columns behind ``means``, in their order.
     """
     metrics = {cache.cache: cache.metric for cache in errors.caches}
-    single = {pair_identity(pair): float(pair["std_err"]) for pair in pairs}
+    single = {pair_identity(pair): float(pair["std_err"]) for pair in pairs if pair["cache"] in metrics}
     columns_of = {(column.signal, column.parameters, column.question): column for column in means_of}
     marked: dict[tuple[Any, ...], Row] = {}
     tests: list[dict[str, Any]] = []

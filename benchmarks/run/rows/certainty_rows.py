@@ -25,11 +25,14 @@ def equal_share_rows(blank: Row, ranking: Ranking) -> list[Row]:
     nowhere = Verdict("undefined", "the signal has no score at any layer")
     verdict = Verdict() if ranking.scored.any() else nowhere
     together = here._replace(reason=joined(verdict.reason or reason, blank.reason))
-    layers = [ranking.some_layers(slice(row, row + 1)) for row in range(ranking.layers)]
-    errors = [equal_share_errors(layer, 1) for layer in layers]
+    judged = [
+        (equal_share_errors(piece, layer), piece.verdict(layer))
+        for piece in ranking.pieces()
+        for layer in range(1, piece.layers + 1)
+    ]
+    errors = [of_layer for of_layer, _ in judged]
     rows = rate_rows_of(together, sum(errors[1:], start=errors[0]), verdict, ranking.groups)
-    for number, (layer, of_layer) in enumerate(zip(layers, errors, strict=True), start=1):
-        verdict = layer.verdict(1)
+    for number, (of_layer, verdict) in enumerate(judged, start=1):
         there = here._replace(layer=number, reason=joined(verdict.reason, blank.reason))
         rows += rate_rows_of(there, of_layer, verdict, ranking.groups)
     return rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from exitbench.benchmarks.measures.ranking import Ranking
@@ -13,18 +15,15 @@ from exitbench.benchmarks.scoring.groups import standard_error
 from exitbench.benchmarks.statistics.aurc_influence import risk_influence
 from exitbench.benchmarks.statistics.delong import dis_estimate
 
-TOGETHER = 1 << 16
-"""Samples of a layer times layers that are ranked together; more would only take memory."""
-
 
 def ranking_rows(blank: Row, ranking: Ranking, first_exit: int, ties: Ties = "half") -> list[Measured]:
     """DIS, tied share, AURC and excess AURC at every internal layer."""
     rows: list[Measured] = []
-    together = max(TOGETHER // ranking.samples, 1)
-    for start in range(0, ranking.layers, together):
-        here = ranking.some_layers(slice(start, start + together))
+    layers = itertools.count(1)
+    for here in ranking.pieces():
         for row in range(here.layers):
-            rows += _layer_rows(blank._replace(layer=start + row + 1, n=ranking.samples), here, row, first_exit, ties)
+            named = blank._replace(layer=next(layers), n=ranking.samples)
+            rows += _layer_rows(named, here, row, first_exit, ties)
     return rows
 
 

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from exitbench.benchmarks.measures import ranking as rankings
+from exitbench.benchmarks.measures.placements import layer_placements
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.measures.risk_coverage import risk_at
 from exitbench.errors import InputError
@@ -210,3 +212,47 @@ def test_wrong_input_is_refused():
 def test_ten_samples_of_either_kind_are_enough(hard, status):
     certainty = np.random.default_rng(0).normal(size=(1, 30))
     assert Ranking(certainty, (np.arange(30) >= hard)[None]).verdict(1).status == status
+
+
+@for_each(seed=range(40))
+def test_layers_placed_together_are_placed_as_pairs_counted_one_by_one(seed: int) -> None:
+    """Layers with ties beside layers without, some all right or all wrong."""
+    rng = np.random.default_rng(seed)
+    samples = int(rng.integers(1, 12))
+    certainty = np.stack([rng.integers(0, 4, samples), *rng.normal(size=(3, samples))]).astype(float)
+    right = np.stack([rng.random(samples) < share for share in (0.5, 0.0, 0.7, 1.0)])
+    for layer, placed in enumerate(layer_placements(certainty, right)):
+        doubled = np.zeros(samples, dtype=int)
+        for hard, easy in itertools.product(np.flatnonzero(~right[layer]), np.flatnonzero(right[layer])):
+            won = 1 + int(np.sign(certainty[layer, easy] - certainty[layer, hard]))
+            doubled[[hard, easy]] += won
+        np.testing.assert_array_equal(placed.won(strict=False), doubled)
+        assert placed.easy_count == right[layer].sum()
+        for kind, own in ((placed.hard, doubled[~right[layer]]), (placed.easy, doubled[right[layer]])):
+            assert kind.moments(strict=False) == (len(own), own.sum(), (own**2).sum())
+        assert 100 * placed.risk_area / samples == pytest.approx(literal_aurc(certainty[layer], right[layer]))
+
+
+def test_pieces_of_a_large_ranking_have_the_numbers_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    ranking = Ranking(rng.normal(size=(5, 50)), rng.random((5, 50)) < 0.6, np.arange(50) % 3)
+    whole, errors, influence = ranking.dis(), ranking.std_err(), ranking.influence(2)
+    assert list(ranking.pieces()) == [ranking]
+    assert ranking.piece_of(2) == (ranking, 2)
+    monkeypatch.setattr(rankings, "TOGETHER", 100)
+    pieces = list(Ranking(ranking.certainty, ranking.right, ranking.folds).pieces())
+    assert [piece.layers for piece in pieces] == [2, 2, 1]
+    np.testing.assert_array_equal(np.concatenate([piece.dis() for piece in pieces]), whole)
+    np.testing.assert_array_equal(np.concatenate([piece.std_err() for piece in pieces]), errors)
+    piece, layer = ranking.piece_of(2)
+    assert (piece.layers, layer) == (1, 1)
+    np.testing.assert_array_equal(piece.influence(layer), influence)
+
+
+def test_folds_of_any_number_are_folds() -> None:
+    rng = np.random.default_rng(5)
+    certainty, right, folds = rng.normal(size=(3, 40)), rng.random((3, 40)) < 0.6, np.arange(40) % 4
+    expected = Ranking(certainty, right, folds).dis()
+    assert not np.isnan(expected).any()
+    for numbers in (folds - 2, folds * 10**12, folds * 7 + 3):
+        np.testing.assert_array_equal(Ranking(certainty, right, numbers).dis(), expected)

@@ -1,6 +1,7 @@
 """What a protocol chooses among the values of a grid, against literal loops; a fold leaks nothing into its choice."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -62,6 +63,21 @@ def test_cross_fit_chooses_the_parameters_with_the_largest_speed_up_within_a_los
         exits[test] = literal_exits(scores[chosen[-1]][:, test], last[chosen[-1]][0])
     assert merged.choices.at(within_loss(5.0)).parts.tolist() == chosen
     np.testing.assert_array_equal(merged.at(within_loss(5.0)).exits, exits)
+
+
+def test_resamples_within_a_loss_are_those_of_that_loss(tmp_path):
+    """Each resample is written out, and its threshold looked for one by one."""
+    labels, predictions, scores = random_arrays(3, 60, 5, 1)
+    right = predictions == labels
+    scored = scored_cache(tmp_path / "s", labels, predictions, scores, [configuration()])
+    choices, _ = choices_of(scored, dataclasses.replace(IN_SAMPLE, losses=(2.0, 30.0)))
+    weights = poisson_weights(np.arange(60), 0, 12)
+    for loss, resample in itertools.product((2.0, 30.0), range(12)):
+        drawn = np.repeat(np.arange(60), weights[:, resample])
+        threshold, _ = literal_within_loss(scores[0][:, drawn], right[:, drawn], loss)
+        exits = literal_exits(scores[0][:, drawn], threshold)
+        sums = choices.results[0][0].points[within_loss(loss)].resampled
+        assert (sums.layers[resample], sums.samples[resample]) == (sum(exits), len(drawn))
 
 
 def test_operating_points_of_one_entry_may_choose_different_parameters(tmp_path):

@@ -213,6 +213,20 @@ def test_the_folder_stays_below_its_limit(cache: Cache, folder: Path, monkeypatc
     assert sizes and sum(sizes) <= 5000
 
 
+def test_a_folder_is_looked_through_again_only_when_its_room_may_be_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr(fit_cache, "remove_oldest", lambda folder, largest: looks.append(largest) or 360)
+    room = fit_cache.Room()
+    for _ in range(11):  # of the 640 bytes that are free, this process may take 10
+        room.fill(tmp_path, 1000, 1)
+    assert len(looks) == 1
+    room.fill(tmp_path, 1000, 1)
+    room.fill(tmp_path / "other", 1000, 1)
+    assert len(looks) == 3
+
+
 def test_turned_off_nothing_is_written_and_every_fit_is_real(
     cache: Cache, folder: Path, fits: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

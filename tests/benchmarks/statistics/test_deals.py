@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, paired_deal_error, stretched
+from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, paired_deal_errors, stretched
 from exitbench.benchmarks.statistics.intervals import difference, differences
 
 RNG = np.random.default_rng(0)
@@ -23,10 +23,11 @@ def test_a_deal_without_a_value_does_not_count():
 
 
 def test_paired_deals_cancel_what_they_share_and_unequal_numbers_of_deals_cannot():
-    shared = RNG.normal(size=5)
-    assert paired_deal_error(shared + 1.0, shared) == pytest.approx(0.0, abs=1e-12)
-    lone = np.array([2.0])
-    assert paired_deal_error(shared, lone) == pytest.approx(float(deal_error(shared)))
+    shared, lone, other = RNG.normal(size=5), np.array([2.0]), RNG.normal(size=5)
+    values = [shared + 1.0, shared, lone, other, np.array([3.0])]
+    errors = paired_deal_errors(values, [(0, 1), (1, 2), (2, 3), (1, 3), (2, 4)])
+    alone = [np.std(each, ddof=1) / np.sqrt(5) for each in (shared, other, shared - other)]
+    np.testing.assert_allclose(errors, [0.0, *alone, 0.0], atol=1e-12)
 
 
 def test_stretched_resamples_have_both_variances_and_keep_their_centre():

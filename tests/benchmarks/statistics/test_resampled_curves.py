@@ -11,6 +11,7 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics import resampled_curves as weighted_curve
+from exitbench.benchmarks.statistics import resampled_points
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, listed_points, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import (
@@ -92,6 +93,35 @@ def test_points_of_a_resample_are_the_points_of_its_samples_written_out(seed):
         for loss, points in ((10.0, lost), (3.0, least)):
             exact = value_within_loss(written, loss, "accuracy")
             assert gather(sums, points).speed_up[column] == pytest.approx(exact.speed_up)
+
+
+def literal_last(scores, floor):
+    """The point before the first whose score lies below ``floor``, looked for one by one."""
+    for point, score in enumerate(scores):
+        if score < floor:
+            return point - 1
+    return len(scores) - 1
+
+
+@for_each(seed=SEEDS)
+@pytest.mark.parametrize("searched", [1, 2, 64])
+@pytest.mark.parametrize("measure", ["accuracy", "f1", "mean_accuracy_f1"])
+def test_the_last_point_within_a_loss_is_the_one_before_the_first_that_loses_more(measure, searched, seed, monkeypatch):
+    """Some resamples fall early, some late and some never; on all samples, and on some less others."""
+    monkeypatch.setattr(resampled_points, "SEARCHED", searched)
+    case, weights = weighted_case(seed)
+    curve, rows = case.curve, np.arange(case.scores.samples) % 3 == 0
+    losses = [[0.0, 3.0], [0.0, 3.0, 20.0, 1000.0]][seed % 2]  # below the last of these no resample ever falls
+    whole, part, rest = (
+        weighted_tally(curve, curve.events.ends, SampleWeights.of(weights, chosen)) for chosen in (None, rows, ~rows)
+    )
+    everywhere = np.repeat(np.arange(curve.points)[:, None], B, axis=1)
+    for less, left in ((None, whole), (part, rest)):
+        scores = gather(left, everywhere).score(measure)
+        last = listed_points_within_losses(whole, measure, scores[0], losses, ROUNDING, less)
+        for column in range(B):
+            floors = scores[0, column] - np.array(losses) - ROUNDING
+            assert last[:, column].tolist() == [literal_last(scores[:, column], floor) for floor in floors]
 
 
 @for_each(seed=SEEDS)
