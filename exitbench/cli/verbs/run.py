@@ -13,6 +13,7 @@ import typer
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
 from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
+from exitbench.cli.options.jobs_option import processes_for
 from exitbench.cli.options.memory_option import MemoryOption, use_memory
 from exitbench.cli.options.part_option import PartOption, parse_part
 from exitbench.cli.target_option import TargetOption, target_name
@@ -31,9 +32,6 @@ MODULES = (
     "exitbench.benchmarks.run.compare_stage",
 )
 """What every worker will need, so that it is loaded while the first process is still reading the suite."""
-
-LITTLE_WORK = 2e9
-"""Rows x layers x entries x resamples that one process is done with before a second one has imported anything."""
 
 
 @stopping("stopped; the same command goes on where this one was")
@@ -169,18 +167,6 @@ def command(
                 echo(f"copied to {url}")
     if not complete:
         raise typer.Exit(1)
-
-
-def processes_for(suites: Sequence[Suite]) -> int:
-    """One process for little work, since a second one would import longer than it works; otherwise one per core."""
-    from exitbench.cache.format.manifest_file import read_manifest
-
-    size = 0
-    for suite in suites:
-        for path in suite.caches:
-            manifest = read_manifest(path)
-            size += manifest.rows * manifest.model.layers * len(suite.signals) * suite.questions.resamples
-    return 1 if size < LITTLE_WORK else os.cpu_count() or 1
 
 
 def refuse_unknown_subject(name: str | None, suites: Sequence[Suite]) -> None:
