@@ -8,6 +8,7 @@ the hard samples' ranks. All counts are integers, so rankings that agree give re
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -110,16 +111,27 @@ def placements(certainty: NDArray[np.float64], right: NDArray[np.bool_]) -> Plac
 
 
 def layer_placements(certainty: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Placements]:
-    """The same for several layers, both [layers, samples]: on small caches a sort costs less than the calls around it.
-
-    Without ties, below position p are p samples; how many of them are of the same kind is its rank within the kind. The
-    hard sample at position p is among the k most certain from k = samples - p on.
-    """
+    """The same for several layers, both [layers, samples]: on small caches a sort costs less than calls around it."""
     layers, size = certainty.shape
     order = np.argsort(certainty, axis=1)
     positions = order + size * np.arange(layers)[:, None]
     ranked, easy = certainty.ravel().take(positions), right.ravel().take(positions)
     new = ranked[:, 1:] != ranked[:, :-1]
+    differ = new.all(axis=1)
+    untied = iter(_untied_placements(order[differ], easy[differ]) if differ.any() else ())
+    return [
+        next(untied) if differs else _tied_placements(order[layer], easy[layer], new[layer])
+        for layer, differs in enumerate(differ.tolist())
+    ]
+
+
+def _untied_placements(order: NDArray[np.intp], easy: NDArray[np.bool_]) -> list[Placements]:
+    """Sorted layers without ties, both [layers, samples].
+
+    Below position p are p samples; how many of them are of the same kind is its rank within the kind. The hard sample
+    at position p is among the k most certain from k = samples - p on.
+    """
+    layers, size = order.shape
     harmonic = harmonic_numbers(size)
     hard_at, hard_rank, hard_ends = _of_kind(~easy)
     easy_at, easy_rank, easy_ends = _of_kind(easy)
@@ -128,10 +140,7 @@ def layer_placements(certainty: NDArray[np.float64], right: NDArray[np.bool_]) -
     hard_moments, easy_moments = _untied_moments(hard_doubled, hard_ends), _untied_moments(easy_doubled, easy_ends)
     covered = harmonic.take(size - 1 - hard_at)
     placed = []
-    for layer, differ in enumerate(new.all(axis=1).tolist()):
-        if not differ:
-            placed.append(_tied_placements(order[layer], easy[layer], new[layer]))
-            continue
+    for layer in range(layers):
         hards, easies = (slice(ends[layer], ends[layer + 1]) for ends in (hard_ends, easy_ends))
         area = (hards.stop - hards.start) * harmonic[size] - covered[hards].sum()
         hard = KindPlacements(hard_doubled[hards], untied=hard_moments[layer])
@@ -144,9 +153,8 @@ def _untied_moments(doubled: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequ
     """The moments of each layer, whose placements lie between its ``ends``; ``None`` where 64 bits may be too few."""
     if len(doubled) * int(doubled.max(initial=0)) ** 2 >= 2**63:
         return [None] * (len(ends) - 1)
-    sums = [np.concatenate([[0], np.cumsum(values)]).take(ends) for values in (doubled, doubled * doubled)]
-    columns = [np.diff(running).tolist() for running in (ends, *sums)]
-    return list(zip(*columns, strict=True))
+    pieces = [doubled[start:end] for start, end in itertools.pairwise(ends.tolist())]
+    return [(len(piece), int(piece.sum()), int(piece @ piece)) for piece in pieces]
 
 
 def _of_kind(marked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -154,9 +162,15 @@ def _of_kind(marked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.i
 
     The third are the ends of the layers in both, from 0 on, [layers + 1].
     """
-    ends = np.concatenate([[0], np.cumsum(np.count_nonzero(marked, axis=1))])
-    at = np.nonzero(marked)[1]
-    return at, np.arange(len(at)) - np.repeat(ends[:-1], np.diff(ends)), ends
+    layers, size = marked.shape
+    counts = np.count_nonzero(marked, axis=1)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    at = np.flatnonzero(marked)
+    rank = np.arange(len(at))
+    for layer in range(1, layers):
+        at[ends[layer] : ends[layer + 1]] -= size * layer
+        rank[ends[layer] : ends[layer + 1]] -= ends[layer]
+    return at, rank, ends
 
 
 def _tied_placements(order: NDArray[np.intp], easy: NDArray[np.bool_], new: NDArray[np.bool_]) -> Placements:

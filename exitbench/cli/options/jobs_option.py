@@ -22,17 +22,17 @@ def processes_for(suites: Sequence[Suite]) -> int:
 
     work = 0
     for suite in suites:
-        configurations = sum(map(configurations_of, suite.signals))
+        configurations = sum(map(grid_size, suite.signals))
         for path in suite.caches:
             manifest = read_manifest(path)
             work += configurations * (ANY_CACHE + manifest.rows * manifest.model.layers)
     return 1 if work <= LITTLE_WORK else os.cpu_count() or 1
 
 
-def configurations_of(entry: str) -> int:
+def grid_size(entry: str) -> int:
     """How many combinations of values an entry's grids have, by its text alone: signals are not loaded for it.
 
-    >>> configurations_of("cap[alpha=0.1|1|10,center=true]"), configurations_of("pcee[patience=1|2,kind=a|b|c]")
+    >>> grid_size("cap[alpha=0.1|1|10,center=true]"), grid_size("pcee[patience=1|2,kind=a|b|c]")
     (3, 6)
     """
     return math.prod(part.count("|") + 1 for part in entry.split(","))
