@@ -5,13 +5,15 @@
 ``GLUE`` holds the task folders, ``DIR`` the pretrained encoder; ``WORK`` takes the trained models. Every network sees
 the same rows equally often: a recipe of several stages has its passes divided among them. What is finished is kept, so
 an interrupted run goes on where it was; a cache that is in ``fixtures/caches`` is not made again. The first seed of all
-recipes comes first, then the pair task, then the other seeds.
+recipes comes first, then the other seeds, then the pair task. New caches stay in ``WORK/caches``: the fixtures have no
+room for more. Beside them a suite for each task, ``WORK/recipes-TASK.toml``, asks the questions of suite ``recipes`` of
+all networks that there are.
 """
 
 import argparse
 import contextlib
 import json
-import shutil
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,8 @@ from pathlib import Path
 from exitbench.cli.app import exit_code
 from exitbench.models.training.recipe_registry import load_recipes
 
-CACHES = Path(__file__).resolve().parents[1] / "fixtures" / "caches"
+ROOT = Path(__file__).resolve().parents[1]
+CACHES, SUITE = ROOT / "fixtures" / "caches", ROOT / "benchmarks" / "suites" / "recipes.toml"
 ENCODER, DEPTH = "minilm-l6", 6
 ROWS, PASSES = 500, 6
 """Training rows, and how often each is seen over all stages: divisible by the stages of every recipe."""
@@ -59,8 +62,8 @@ class RecipeNetwork:
 
 NETWORKS = [
     *(RecipeNetwork(recipe, "sst2", SEEDS["sst2"][0]) for recipe in sorted(RECIPES.classes)),
-    *(RecipeNetwork(recipe, "mrpc", seed) for recipe in sorted(RECIPES.classes) for seed in SEEDS["mrpc"]),
     *(RecipeNetwork(recipe, "sst2", seed) for seed in SEEDS["sst2"][1:] for recipe in sorted(RECIPES.classes)),
+    *(RecipeNetwork(recipe, "mrpc", seed) for recipe in sorted(RECIPES.classes) for seed in SEEDS["mrpc"]),
 ]
 
 
@@ -75,16 +78,30 @@ def run(work: Path, *words: str) -> None:
 
 def make(network: RecipeNetwork, work: Path, rows: int) -> None:
     """Train a network and collect its dev rows, each step only if its result is not there yet."""
-    cache = f"{network.name}-dev"
-    if (CACHES / cache).exists():
+    if made(network, work) is not None:
         return
     if not (work / "models" / network.name).exists():
         run(work, *network.train_words(rows))
-    manifest = work / "caches" / cache / "manifest.json"
-    if not (manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8"))["complete"]):
-        run(work, *network.collect_words)
-    run(work, "verify", f"caches/{cache}")
-    shutil.move(work / "caches" / cache, CACHES / cache)
+    run(work, *network.collect_words)
+    run(work, "verify", f"caches/{network.name}-dev")
+
+
+def made(network: RecipeNetwork, work: Path) -> Path | None:
+    """The complete cache of a network, in the fixtures or in the work folder."""
+    for folder in (CACHES, work / "caches"):
+        manifest = folder / f"{network.name}-dev" / "manifest.json"
+        if manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8"))["complete"]:
+            return manifest.parent.resolve()
+    return None
+
+
+def write_suites(work: Path) -> None:
+    """A suite for each task, over every network that there is."""
+    for task in FOLDERS:
+        caches = [cache for network in NETWORKS if network.task == task and (cache := made(network, work))]
+        listed = "".join(f"    {json.dumps(str(cache))},\n" for cache in sorted(caches))
+        text = re.sub(r"(?s)(?<=caches = \[).*?(?=\])", f"\n{listed}".replace("\\", r"\\"), SUITE.read_text("utf-8"))
+        (work / f"recipes-{task}.toml").write_text(text.replace('"recipes"', f'"recipes-{task}"'), encoding="utf-8")
 
 
 def main() -> None:
@@ -107,6 +124,7 @@ def main() -> None:
             link.symlink_to(source.resolve())
     for name in arguments.names or names:
         make(names[name], work, arguments.rows)
+        write_suites(work)
 
 
 if __name__ == "__main__":

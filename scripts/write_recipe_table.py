@@ -1,8 +1,17 @@
-"""Writes the table of ``docs/recipes.md`` from runs of the suite ``recipes`` and of more caches of its kind.
+"""Writes the tables of ``docs/recipes.md`` from runs of the suites that ``scripts/make_recipe_caches.py`` writes.
 
-python scripts/write_recipe_table.py RUN ...
+    python scripts/write_recipe_table.py [RUN ...]
+
+What the tables need of the runs is kept in ``fixtures/studies/recipes.csv``, because most of the networks are not among
+the fixtures. Without a run the tables are made of that file, and the list of systems of ``published/systems.toml``.
+
+A number is the mean over the trainings of a recipe. Its 95% interval holds both what other rows and what other
+trainings would change: the variance of a mean over rows that all networks share, and the variance between trainings
+over their number. Of a single training it is the run's own interval, over rows alone.
 """
 
+import math
+import statistics
 import sys
 from pathlib import Path
 
@@ -10,58 +19,111 @@ import pandas as pd
 
 from exitbench.atomic_files import write_text
 from exitbench.models.training.recipe_registry import load_recipes
+from exitbench.reports.run_data.systems import paper_systems
 from exitbench.signals import load_registry
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "recipes.md"
 BEGIN, END = "<!-- begin: written by scripts/write_recipe_table.py -->\n", "<!-- end -->\n"
+STUDY = PAGE.parents[1] / "fixtures" / "studies" / "recipes.csv"
+SYSTEMS = "<!-- begin: the systems, written by scripts/write_recipe_table.py -->\n"
 ENTROPY, LAYERS, SPEED_UP = "deebert", (2, 4), "speed_up=2"
 
 
-def cell(rows: pd.DataFrame) -> str:
-    """The numbers of one place in the table, a network each, with their intervals; a dash where there is none."""
-    return " / ".join(f"{row.value:.1f} [{row.low:.1f}, {row.high:.1f}]" for row in rows.itertuples()) or "-"
+KEPT = ["cache", "model", "task", "signal", "parameters", "operating_point", "layer", "measure"]
+KEPT += ["value", "low", "high", "std_err"]
+"""The columns of the kept numbers."""
 
 
-def of_rule(rows: pd.DataFrame, rule: str) -> list[str]:
+def kept(results: pd.DataFrame) -> pd.DataFrame:
+    """The numbers that the tables are made of, of all networks: entropy, each recipe's own rule and the last layer."""
+    recipes, registry = load_recipes(), load_registry()
+    rules = {f"minilm-l6, {name}": registry.make(recipes.make(name).exit_rule) for name in recipes.classes}
+    rows = results[results.model.isin(rules) & (results.protocol == "cross-fit") & (results.cache != "")]
+    rows = rows[(rows.status == "ok") & (rows.decisions == "")]
+    own = rows.model.map(lambda model: rules[model].name) == rows.signal
+    own &= rows.model.map(lambda model: rules[model].parameters_text) == rows.parameters
+    entropy = (rows.signal == ENTROPY) & (rows.parameters == registry.make(ENTROPY).parameters_text)
+    score, ranking = rows.measure.isin(["accuracy", "f1"]), (rows.measure == "dis") & rows.layer.isin(LAYERS)
+    near = (own | entropy) & (ranking | (score & (rows.operating_point == SPEED_UP)))
+    last = (rows.signal == "final") & (rows.operating_point == "final") & score
+    return rows[near | last][KEPT].sort_values(KEPT[:8])
+
+
+def cell(rows: pd.DataFrame, networks: int) -> str:
+    """The mean of one number over networks with its interval; how many have it where not all do; a dash for none."""
+    if rows.empty:
+        return "-"
+    values = rows.value.tolist()
+    mean, low, high = values[0], rows.low.iloc[0], rows.high.iloc[0]
+    if len(values) > 1:
+        mean = statistics.fmean(values)
+        variance = statistics.fmean(rows.std_err) ** 2 + statistics.variance(values) / len(values)
+        low, high = (mean + sign * 1.96 * math.sqrt(variance) for sign in (-1, 1))
+    some = "" if len(values) == networks else f" ({len(values)} of {networks})"
+    return f"{mean:.1f} [{low:.1f}, {high:.1f}]{some}"
+
+
+def of_rule(rows: pd.DataFrame, rule: str, networks: int) -> list[str]:
     """DIS at the layers and the score at twice the speed, of one exit rule."""
     signal = load_registry().make(rule)
-    rows = rows[(rows.signal == signal.name) & (rows.parameters == signal.parameters_text) & (rows.status == "ok")]
-    at_speed = rows[(rows.operating_point == SPEED_UP) & rows.measure.isin(["accuracy", "f1"]) & (rows.decisions == "")]
-    ranking = [cell(rows[(rows.measure == "dis") & (rows.layer == layer)]) for layer in LAYERS]
-    return [*ranking, cell(at_speed)]
+    rows = rows[(rows.signal == signal.name) & (rows.parameters == signal.parameters_text)]
+    at_speed = rows[(rows.operating_point == SPEED_UP) & rows.measure.isin(["accuracy", "f1"])]
+    ranking = [cell(rows[(rows.measure == "dis") & (rows.layer == layer)], networks) for layer in LAYERS]
+    return [*ranking, cell(at_speed, networks)]
 
 
-def generated(results: pd.DataFrame) -> str:
-    """A table for each task, a line for each recipe."""
-    recipes, parts = load_recipes(), []
-    scored = results[results.protocol == "cross-fit"]
+def task_table(scored: pd.DataFrame) -> str:
+    """A line for each recipe that has networks on a task."""
+    recipes = load_recipes()
     heads = [f"DIS, layer {layer}" for layer in LAYERS] + ["score at 2x"]
-    columns = [
-        "recipe",
-        "last layer",
-        *(f"entropy: {head}" for head in heads),
-        "own rule",
-        *(f"own: {head}" for head in heads),
-    ]
-    for task in sorted(scored.task.unique(), reverse=True):
-        lines = [f"| {' | '.join(columns)} |", f"|---|{'---|' * (len(columns) - 1)}"]
-        for name in sorted(recipes.classes):
-            rows = scored[(scored.task == task) & (scored.model == f"minilm-l6, {name}")].sort_values("cache")
-            if rows.empty:
-                continue
-            rule = recipes.make(name).exit_rule
-            last = rows[(rows.signal == "final") & rows.measure.isin(["accuracy", "f1"])].drop_duplicates("cache")
-            own = ["as entropy"] * 3 if rule == ENTROPY else of_rule(rows, rule)
-            lines.append(f"| {' | '.join([f'`{name}`', cell(last), *of_rule(rows, ENTROPY), f'`{rule}`', *own])} |")
-        parts.append(f"**{task}**\n\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts)
+    columns = ["recipe", "networks", "last layer", *(f"entropy: {head}" for head in heads)]
+    columns += ["own rule", *(f"own: {head}" for head in heads)]
+    lines = [f"| {' | '.join(columns)} |", f"|---|--:|{'---|' * (len(columns) - 2)}"]
+    for name in sorted(recipes.classes):
+        rows = scored[scored.model == f"minilm-l6, {name}"]
+        if rows.empty:
+            continue
+        rule, networks = recipes.make(name).exit_rule, rows.cache.nunique()
+        last = rows[rows.signal == "final"]
+        own = ["as entropy"] * 3 if rule == ENTROPY else of_rule(rows, rule, networks)
+        cells = [f"`{name}`", str(networks), cell(last, networks), *of_rule(rows, ENTROPY, networks), f"`{rule}`", *own]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def generated(scored: pd.DataFrame) -> str:
+    """A table for each task, of the kept numbers."""
+    tasks = sorted(scored.task.unique(), reverse=True)
+    return "\n".join(f"**{task}**\n\n{task_table(scored[scored.task == task])}" for task in tasks)
+
+
+def study() -> pd.DataFrame:
+    """The kept numbers."""
+    return pd.read_csv(STUDY, keep_default_na=False, na_values={"layer": "", "low": "", "high": "", "std_err": ""})
+
+
+def systems_list() -> str:
+    """Every form of every system of the paper's main table, the closest first."""
+    lines = ["| system | ours | what runs | where it differs |", "|---|---|---|---|"]
+    for system in paper_systems():
+        for form in system.forms:
+            lines.append(f"| {system.name} | {form.ours} | {form.needs} | {form.differs} |")  # noqa: PERF401
+    return "\n".join(lines) + "\n"
+
+
+def replaced(page: str, begin: str, text: str) -> str:
+    """The page with another text between a mark and the next end."""
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n{text}\n{END}{rest.split(END, 1)[1]}"
 
 
 def main() -> None:
     """Replace what stands between the marks."""
-    results = pd.concat([pd.read_parquet(Path(run) / "results.parquet") for run in sys.argv[1:]])
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    write_text(PAGE, f"{before}{BEGIN}\n{generated(results)}\n{END}{rest.split(END)[1]}")
+    if runs := sys.argv[1:]:
+        results = pd.concat([pd.read_parquet(Path(run) / "results.parquet") for run in runs])
+        write_text(STUDY, kept(results).to_csv(index=False, float_format="%.4f", lineterminator="\n"))
+    page = replaced(PAGE.read_text(encoding="utf-8"), SYSTEMS, systems_list())
+    write_text(PAGE, replaced(page, BEGIN, generated(study())))
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ def run_record(
             "network": network_of(manifest),
             "network_seed": manifest.provenance.seed,
             "network_note": manifest.provenance.note,
+            **how_made(manifest),
         }
         for path, (name, manifest), sha in zip(suite.caches, manifests.items(), hashes, strict=True)
     }
@@ -101,6 +102,12 @@ def run_record(
         "failures": [asdict(failure) for failure in failures],
         "notes": [*notes, *remarks],
     }
+
+
+def how_made(manifest: Manifest) -> dict[str, str]:
+    """The recipe that a cache's network was trained by, and the method that its answers are derived by, where known."""
+    facts = {"recipe": dict(manifest.extra_provenance).get("recipe"), "method": (manifest.derived or {}).get("method")}
+    return {name: text for name, text in facts.items() if isinstance(text, str) and text}
 
 
 def recorded_versions() -> dict[str, str]:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from exitbench.cache import Cache
-from exitbench.derive.calibration_rows import Array, feature_blocks
+from exitbench.derive.calibration_rows import feature_blocks
 from exitbench.derive.contract import DerivedAnswers, WeightBias
-from exitbench.derive.softmax_regression import softmax_head
+from exitbench.derive.softmax_regression import Targets, softmax_head
 
 
 class LinearAnswers(DerivedAnswers):
@@ -26,7 +26,7 @@ class LinearAnswers(DerivedAnswers):
         ]
 
 
-def fitted_heads(calibration: Cache, targets: Array, penalty: float) -> LinearAnswers:
+def fitted_heads(calibration: Cache, targets: Targets, penalty: float) -> LinearAnswers:
     """The head of smallest cross entropy towards ``targets`` [samples, classes] at every internal layer."""
     heads: list[WeightBias] = []
     for layer in range(1, calibration.layers):

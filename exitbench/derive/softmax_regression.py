@@ -8,6 +8,8 @@ rows alone; rows are read in blocks, so that memory holds a block and not the la
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,29 @@ Blocks = Callable[[], Iterator[Array]]
 GRADIENT = 1e-7
 
 
+class Targets(Protocol):
+    """Wanted probabilities [samples, classes], of which some rows are read at a time."""
+
+    @property
+    def shape(self) -> tuple[Any, ...]: ...
+    def __getitem__(self, rows: slice, /) -> Array: ...
+
+
+@dataclass(frozen=True)
+class LabelTargets:
+    """Labels [samples] as probabilities, made for the rows that are asked for: with many classes they are large."""
+
+    labels: NDArray[np.int64]
+    classes: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.labels), self.classes
+
+    def __getitem__(self, rows: slice, /) -> Array:
+        return np.eye(self.classes)[self.labels[rows]]
+
+
 def kept_if_small(read: Blocks, elements: int, most: int = 2**24) -> Blocks:
     """The same blocks, held in memory where they have at most ``most`` elements (128 MB): they are read many times."""
     if elements > most:
@@ -29,7 +54,7 @@ def kept_if_small(read: Blocks, elements: int, most: int = 2**24) -> Blocks:
     return lambda: iter(held)
 
 
-def softmax_head(read: Blocks, targets: Array, *, penalty: float) -> tuple[Array, Array]:
+def softmax_head(read: Blocks, targets: Targets, *, penalty: float) -> tuple[Array, Array]:
     """The weight [classes, columns] and bias [classes] that predict ``targets`` [samples, classes] best.
 
     A row of ``targets`` sums to 1. A column that never changes has weight 0.
@@ -77,8 +102,3 @@ def log_softmax(logits: Array) -> Array:
     """The logarithm of the softmax of every row."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
-
-
-def one_hot(labels: NDArray[np.int64], classes: int) -> Array:
-    """Labels [samples] as probabilities [samples, classes]."""
-    return np.eye(classes)[labels]

@@ -10,7 +10,8 @@ from typing import Any
 class CacheMetadata:
     """What a run records of one cache: its manifest, in short, the layers that tables show, and what ran on it.
 
-    ``left_out`` are the signals and parameters of entries that cannot run there.
+    ``left_out`` are the signals and parameters of entries that cannot run there; ``recipe`` is what its network was
+    trained by and ``method`` what its answers are derived by, as texts, empty where that is not recorded.
     """
 
     name: str
@@ -27,6 +28,8 @@ class CacheMetadata:
     costs: tuple[float, ...] | None = None
     protocols: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
+    recipe: str = ""
+    method: str = ""
 
     @property
     def is_f1(self) -> bool:
@@ -81,4 +84,6 @@ def cache_metadata(name: str, record: dict[str, Any]) -> CacheMetadata:
         costs=None if record.get("costs") is None else tuple(record["costs"]),
         protocols=tuple(record["protocols"]),
         left_out=tuple((signal, parameters) for signal, parameters in record.get("left_out", [])),
+        recipe=str(record.get("recipe", "")),
+        method=str(record.get("method", "")),
     )

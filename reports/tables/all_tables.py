@@ -13,6 +13,7 @@ from exitbench.reports.tables.promises import promise_tables
 from exitbench.reports.tables.published_forms import form_tables
 from exitbench.reports.tables.ranking import aurc_tables, calibration_tables, dis_tables
 from exitbench.reports.tables.shared_threshold import shared_threshold_tables
+from exitbench.reports.tables.systems.systems_table import systems_tables
 from exitbench.reports.tables.table import TOPICS, Table
 from exitbench.reports.tables.table_parts import says_something
 from exitbench.reports.tables.task_scores import area_tables, backbone_tables, loss_tables, score_tables
@@ -37,6 +38,7 @@ def tables_of(run: FinishedRun) -> list[Table]:
         *difference_tables(run),
         *across_tables(run),
         *backbone_tables(run),
+        *systems_tables(run),
         *cost_tables(run),
     ]
     order = list(TOPICS)

@@ -148,6 +148,7 @@ TOPICS = {
     "pairs": "Which differences can be claimed?",
     "across": "Does it hold over tasks and networks?",
     "backbones": "Does it hold for another backbone?",
+    "systems": "Which systems of the paper's main table are here?",
     "costs": "What does it cost?",
 }
 """The questions a report is sorted by, in its order."""

@@ -10,12 +10,14 @@ from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
 from exitbench.cache import Cache
+from exitbench.derive import calibration_rows
 from exitbench.derive.contract import DerivedAnswers
 from exitbench.derive.methods.etf import fitted_map, simplex_directions
-from exitbench.derive.methods.past_future import PastFuture
+from exitbench.derive.methods.past_future import PastFuture, state_reader
 from exitbench.derive.registry import load_methods
 from exitbench.derive.softmax_regression import softmax_head
 from exitbench.head_algebra import head_algebra
+from tests.support.for_each import for_each
 
 EVERY = slice(None)
 
@@ -70,6 +72,25 @@ def test_distilled_heads_end_where_the_divergence_from_the_last_layer_is_flat(tr
         )
         assert abs(slope) < 1e-5, "the optimum is flat in every direction"
     assert np.isfinite(mean).all()
+
+
+@for_each(text=["heads", "distilled", "cascaded", "ensemble", "class-means", "etf", "vector"])
+def test_rows_read_in_blocks_are_fitted_as_all_at_once(
+    train: Cache, source: Cache, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    whole = fit(text, train).logits(source, EVERY)
+    with monkeypatch.context() as patch:
+        patch.setattr(calibration_rows, "BLOCK", 13)
+        blocks = fit(text, train).logits(source, EVERY)
+    for once, often in zip(whole, blocks, strict=True):
+        torch.testing.assert_close(often, once, atol=1e-4, rtol=1e-4)
+
+
+def test_single_rows_are_the_same_read_or_held(train: Cache) -> None:
+    rows = np.array([5, 0, train.rows - 1, 5])
+    expected = [train.features(layer)[rows].float() for layer in range(1, train.layers + 1)]
+    for most in (0, 2**26):
+        assert all(map(torch.equal, state_reader(train, most)(rows), expected))
 
 
 def test_distillation_reads_no_label(train: Cache, monkeypatch: pytest.MonkeyPatch) -> None:

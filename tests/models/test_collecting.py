@@ -4,8 +4,10 @@ import contextlib
 import dataclasses
 import importlib.util
 import io
+import json
 import os
 import re
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -119,6 +121,30 @@ def test_the_manifest_says_where_the_cache_comes_from(exits: Path, reviews: Path
     assert re.fullmatch("[0-9a-f]{64}", str(metadata.pop("data_sha256")))
     assert metadata == {"batch_size": 7, "max_length": 128, "texts_cut": 0}
     assert verify(tmp_path / "cache") == []
+
+
+def test_the_manifest_names_the_recipe_that_the_network_was_trained_by(
+    exits: Path, reviews: Path, tmp_path: Path
+) -> None:
+    recipes = {}
+    for name, text in {
+        "known": json.dumps({"settings": {"recipe": "ponder[beta=1]"}}),
+        "none": json.dumps({"settings": {}}),
+        "number": json.dumps({"settings": {"recipe": 7}}),
+        "list": "[]",
+        "torn": "{",
+        "escape": json.dumps({"settings": {"recipe": "\x1b[31m"}}),
+        "endless": json.dumps({"settings": {"recipe": "x" * 10_000}}),
+    }.items():
+        model = shutil.copytree(exits, tmp_path / f"model-{name}")
+        (model / "training.json").write_text(text)
+        recipes[name] = MultiExitModel.from_pretrained(model).recipe
+    assert recipes.pop("known") == "ponder[beta=1]"
+    assert set(recipes.values()) == {""}
+    trained = collected(tmp_path / "model-known", reviews, tmp_path / "trained", features="none")
+    other = collected(tmp_path / "model-torn", reviews, tmp_path / "other", features="none")
+    assert dict(trained.manifest.extra_provenance)["recipe"] == "ponder[beta=1]"
+    assert "recipe" not in dict(other.manifest.extra_provenance)
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, call: int) -> None:

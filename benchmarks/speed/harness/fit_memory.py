@@ -16,7 +16,7 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -54,8 +54,8 @@ sys.stdin.read()  # alive until its marks are read
 
 
 @dataclass(frozen=True)
-class FitMemory:
-    """The peaks of one fit in bytes, and its processor time.
+class Peaks:
+    """The peaks of one process in bytes, and its processor time.
 
     ``resident`` is the high-water mark of the process, the pages of mapped files included, which the system may take
     back at any time; ``allocated`` the most anonymous memory seen, looked at every hundredth of a second.
@@ -64,6 +64,12 @@ class FitMemory:
     resident: int
     allocated: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class FitMemory(Peaks):
+    """The peaks of one fit, and how many numbers it learned."""
+
     parameters: int
 
 
@@ -83,14 +89,22 @@ def six_gigabytes(folder: Path, classes: int) -> Path:
 
 def fit_memory(text: str, cache: Path) -> FitMemory:
     """The peaks of fitting the signal on the cache; a RuntimeError with its last line where the fit fails."""
-    words = [sys.executable, "-c", FIT, text, str(cache)]
+    peaks, answer = watched_process([sys.executable, "-c", FIT, text, str(cache)], text)
+    return FitMemory(**asdict(peaks), parameters=int(answer))
+
+
+def watched_process(words: Sequence[str], what: str, pause: float = PAUSE) -> tuple[Peaks, str]:
+    """The peaks of a process until it writes a line, and that line; it then waits for its input to end.
+
+    A RuntimeError with ``what`` and the last line of its errors where it ends without a word.
+    """
     with tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process:
             assert process.stdin is not None and process.stdout is not None
             allocated = 0
-            while not select.select([process.stdout], [], [], PAUSE)[0]:
+            while not select.select([process.stdout], [], [], pause)[0]:
                 allocated = max(allocated, status_bytes(process.pid, "RssAnon"))
             answer = process.stdout.readline()
             if answer:
@@ -98,8 +112,8 @@ def fit_memory(text: str, cache: Path) -> FitMemory:
             process.stdin.close()
         if not answer:
             errors.seek(0)
-            raise RuntimeError(f"{text}: {(errors.read().strip() or 'the fit failed').splitlines()[-1]}")
-    return FitMemory(resident, allocated, round(seconds, 1), int(answer))
+            raise RuntimeError(f"{what}: {(errors.read().strip() or 'the process failed').splitlines()[-1]}")
+    return Peaks(resident, allocated, round(seconds, 1)), answer.strip()
 
 
 def status_bytes(process: int, name: str) -> int:
@@ -116,13 +130,16 @@ def processor_seconds(process: int) -> float:
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def read_store(path: Path = STORE) -> dict[str, dict[str, FitMemory]]:
-    """What was measured, by the number of classes and the signal's text."""
+def read_store(path: Path = STORE) -> dict[str, dict[str, Peaks]]:
+    """What was measured, by the number of classes and the text of the signal or method."""
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {classes: {text: FitMemory(**row) for text, row in rows.items()} for classes, rows in stored.items()}
+    return {
+        classes: {text: FitMemory(**row) if "parameters" in row else Peaks(**row) for text, row in rows.items()}
+        for classes, rows in stored.items()
+    }
 
 
-def write_store(measured: Mapping[str, Mapping[str, FitMemory]], path: Path = STORE) -> None:
+def write_store(measured: Mapping[str, Mapping[str, Peaks]], path: Path = STORE) -> None:
     """Write what was measured, in the order of the texts."""
     rows = {
         classes: {text: asdict(by_text[text]) for text in sorted(by_text)}
@@ -131,11 +148,11 @@ def write_store(measured: Mapping[str, Mapping[str, FitMemory]], path: Path = ST
     path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
-def markdown_table(measured: Mapping[str, Mapping[str, FitMemory]]) -> str:
-    """What was measured, a line for each signal: resident and allocated memory in GB for each number of classes."""
+def markdown_table(measured: Mapping[str, Mapping[str, Peaks]], heading: str = "fit of") -> str:
+    """What was measured, a line for each signal or method: resident and allocated GB for each number of classes."""
     numbers = list(map(str, SHARDS))
     titles = [f"{number} classes: {what}" for number in numbers for what in ("resident", "allocated")]
-    lines = [f"| fit of | {' | '.join(titles)} |", f"|---|{'--:|' * len(titles)}"]
+    lines = [f"| {heading} | {' | '.join(titles)} |", f"|---|{'--:|' * len(titles)}"]
     for text in sorted({text for rows in measured.values() for text in rows}):
         cells = []
         for number in numbers:
@@ -151,6 +168,19 @@ def gigabytes(size: int) -> str:
     return text if size < MOST else f"**{text}**"
 
 
+def keep(peaks: Peaks, classes: int, text: str, path: Path) -> None:
+    """Put what was measured into the store, and print it."""
+    measured = read_store(path)
+    measured.setdefault(str(classes), {})[text] = peaks
+    write_store(measured, path)
+    over = "" if peaks.resident < MOST else "  above the limit"
+    print(  # noqa: T201
+        f"{classes:>3} classes  {text:<32} resident {peaks.resident / 1e9:.2f} GB  "
+        f"allocated {peaks.allocated / 1e9:.2f} GB  {peaks.seconds:.0f} s{over}",
+        flush=True,
+    )
+
+
 def main() -> None:
     """Measure what is named, or everything."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -161,16 +191,7 @@ def main() -> None:
     for classes in asked.classes or SHARDS:
         cache = six_gigabytes(asked.folder, classes)
         for text in asked.signals or fitted_texts():
-            peaks = fit_memory(text, cache)
-            measured = read_store()
-            measured.setdefault(str(classes), {})[text] = peaks
-            write_store(measured)
-            over = "" if peaks.resident < MOST else "  above the limit"
-            print(  # noqa: T201
-                f"{classes:>3} classes  {text:<32} resident {peaks.resident / 1e9:.2f} GB  "
-                f"allocated {peaks.allocated / 1e9:.2f} GB  {peaks.seconds:.0f} s{over}",
-                flush=True,
-            )
+            keep(fit_memory(text, cache), classes, text, STORE)
 
 
 if __name__ == "__main__":

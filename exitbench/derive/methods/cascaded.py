@@ -68,9 +68,18 @@ class CascadedHeads(AnswerMethod):
             read = beside(feature_blocks(calibration, layer), before)
             weight, bias = softmax_head(read, targets, penalty=self.penalty)
             chain.append((torch.from_numpy(weight), torch.from_numpy(bias)))
-            said = np.concatenate([block @ weight.T + bias for block in read()])
-            before = layer_normalised(torch.from_numpy(said)).numpy()
+            before = normalised_answers(read, weight, bias, calibration.rows)
         return CascadedAnswers(chain)
+
+
+def normalised_answers(read: Blocks, weight: Array, bias: Array, samples: int) -> Array:
+    """What a head says of all rows after the layer norm, [samples, classes], a block at a time."""
+    normalised, start = np.empty((samples, len(bias))), 0
+    for block in read():
+        stop = start + len(block)
+        normalised[start:stop] = layer_normalised(torch.from_numpy(block @ weight.T + bias)).numpy()
+        start = stop
+    return normalised
 
 
 def layer_normalised(logits: Tensor) -> Tensor:

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from exitbench.cache import Cache
-from exitbench.derive.calibration_rows import Array, label_targets, logits64
+from exitbench.derive.calibration_rows import Array, label_targets, stored_logit_blocks
 from exitbench.derive.contract import AnswerMethod, DerivedAnswers, Need, WeightBias
 from exitbench.derive.descent import minimum
-from exitbench.derive.softmax_regression import log_softmax
+from exitbench.derive.softmax_regression import Blocks, Targets, log_softmax
 from exitbench.errors import InputError
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import Reference
@@ -67,26 +67,36 @@ class GeometricEnsemble(AnswerMethod):
             return EnsembleAnswers([(torch.ones(layer, dtype=torch.float64), none) for layer in internal])
         if not calibration.labelled:
             raise InputError(f"method {self.text} learns from labels, which cache {calibration.name} does not hold")
-        targets, logs, members = label_targets(calibration), [], []
+        targets, members = label_targets(calibration), []
         for layer in internal:
-            logs.append(log_softmax(logits64(calibration, layer)))
-            weights, shift = fitted_weights(np.stack(logs), targets)
+            weights, shift = fitted_weights(stored_logit_blocks(calibration, range(1, layer + 1)), layer, targets)
             members.append((torch.from_numpy(weights), torch.from_numpy(shift)))
         return EnsembleAnswers(members)
 
 
-def fitted_weights(logs: Array, targets: Array) -> tuple[Array, Array]:
-    """The weights [exits] and shift [classes] of smallest cross entropy; ``logs`` [exits, samples, classes]."""
-    exits, samples, classes = logs.shape
+def fitted_weights(read: Blocks, exits: int, targets: Targets) -> tuple[Array, Array]:
+    """The weights [exits] and shift [classes] of smallest cross entropy.
+
+    ``read`` gives blocks [exits, samples, classes] of logits. They serve as well as log-probabilities: the two differ
+    by a number for each row and exit, which the softmax of the sum does not see, nor does the gradient, because a
+    residual's classes add up to 0.
+    """
+    samples, classes = targets.shape
 
     def objective(flat: Array) -> tuple[float, Array]:
         weights, shift = flat[:exits], flat[exits:]
-        said = log_softmax(np.tensordot(weights / exits, logs, axes=1) + shift)
-        residual = (np.exp(said) - targets) / samples
         away = weights - 1.0
-        loss = -float((targets * said).sum()) / samples + PENALTY / 2 * float(away @ away + shift @ shift)
-        slopes = np.tensordot(logs, residual, axes=([1, 2], [0, 1])) / exits + PENALTY * away
-        return loss, np.concatenate([slopes, residual.sum(axis=0) + PENALTY * shift])
+        loss = PENALTY / 2 * float(away @ away + shift @ shift)
+        slopes, start = PENALTY * np.concatenate([away, shift]), 0
+        for logits in read():
+            said = log_softmax(np.tensordot(weights / exits, logits, axes=1) + shift)
+            wanted = targets[start : start + len(said)]
+            start += len(said)
+            residual = (np.exp(said) - wanted) / samples
+            loss -= float((wanted * said).sum()) / samples
+            pulls = np.tensordot(logits, residual, axes=([1, 2], [0, 1])) / exits
+            slopes += np.concatenate([pulls, residual.sum(axis=0)])
+        return loss, slopes
 
     start = np.concatenate([np.ones(exits), np.zeros(classes)])
     bounds: list[tuple[float | None, None]] = [(0.0, None)] * exits + [(None, None)] * classes

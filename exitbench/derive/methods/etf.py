@@ -26,7 +26,7 @@ from exitbench.derive.calibration_rows import Array, feature_blocks, label_targe
 from exitbench.derive.contract import AnswerMethod, Need
 from exitbench.derive.descent import minimum
 from exitbench.derive.linear_answers import LinearAnswers
-from exitbench.derive.softmax_regression import Blocks, log_softmax, moments
+from exitbench.derive.softmax_regression import Blocks, Targets, log_softmax, moments
 from exitbench.errors import InputError
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import Reference
@@ -90,11 +90,11 @@ def simplex_directions(width: int, classes: int, seed: int, layer: int) -> Array
     return np.asarray(np.sqrt(classes / (classes - 1)) * orthonormal @ centred)
 
 
-def fitted_map(read: Blocks, simplex: Array, targets: Array) -> tuple[Array, Array]:
+def fitted_map(read: Blocks, simplex: Array, targets: Targets) -> tuple[Array, Array]:
     """Slope and shift, [width] each, from a feature to ``gamma z + beta``, of smallest cross entropy on the cosines."""
     mean, variance = moments(read)
     deviation = np.sqrt(variance + EPSILON)
-    width, samples = len(mean), len(targets)
+    width, samples = len(mean), targets.shape[0]
 
     def objective(flat: Array) -> tuple[float, Array]:
         gamma, beta = flat[:width], flat[width:]

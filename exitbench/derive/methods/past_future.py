@@ -17,7 +17,7 @@ Reference: Liao, Zhang, Ren, Su, Sun, He, *A Global Past-Future Early Exit Metho
 Pre-trained Language Models*, NAACL 2021.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,6 +32,7 @@ from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import Reference
 
 BATCH, RATE, DECAY = 32, 1e-3, 1e-4
+Rows = np.ndarray[tuple[int], np.dtype[np.intp]]
 
 
 class PastFuture(torch.nn.Module):
@@ -125,8 +126,9 @@ class PastFutureHeads(AnswerMethod):
             )
         maps = PastFuture(calibration.layers, calibration.widths[0] or 0, calibration.classes, self.seed)
         optimizer = torch.optim.AdamW(maps.parameters(), lr=RATE, weight_decay=DECAY)
+        states_of = state_reader(calibration)
         for rows in batches(calibration, self.epochs, self.seed):
-            states = [feature_rows(calibration, layer, rows) for layer in range(1, calibration.layers + 1)]
+            states = states_of(rows)
             optimizer.zero_grad()
             loss = maps.loss(states, torch.from_numpy(calibration.labels[rows]))
             loss.backward()  # type: ignore[no-untyped-call]
@@ -134,7 +136,7 @@ class PastFutureHeads(AnswerMethod):
         return PastFutureAnswers(maps)
 
 
-def batches(cache: Cache, epochs: int, seed: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.intp]]]:
+def batches(cache: Cache, epochs: int, seed: int) -> Iterator[Rows]:
     """The rows of every batch: a seeded order of the ids, so that it does not matter how a cache is sorted."""
     by_id = np.argsort(cache.ids, kind="stable")
     for epoch in range(epochs):
@@ -143,6 +145,16 @@ def batches(cache: Cache, epochs: int, seed: int) -> Iterator[np.ndarray[tuple[i
             yield order[start : start + BATCH]
 
 
-def feature_rows(cache: Cache, layer: int, rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Tensor:
-    """The features of single rows in their order, [rows, width] float32, each read where it lies."""
-    return torch.cat([cache.features(layer, slice(int(row), int(row) + 1)) for row in rows]).float()
+def state_reader(cache: Cache, most: int = 2**26) -> Callable[[Rows], list[Tensor]]:
+    """Gives the features of any rows in their order, [rows, width] float32 for each layer.
+
+    They are held where they have at most ``most`` elements (128 MB in half precision); of a larger cache each row is
+    read where it lies, so that memory holds a batch.
+    """
+    layers = range(1, cache.layers + 1)
+    if cache.rows * sum(width or 0 for width in cache.widths) <= most:
+        held = [cache.features(layer) for layer in layers]
+        return lambda rows: [features[torch.from_numpy(rows)].float() for features in held]
+    return lambda rows: [
+        torch.cat([cache.features(layer, slice(int(row), int(row) + 1)) for row in rows]).float() for layer in layers
+    ]

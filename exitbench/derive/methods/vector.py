@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from exitbench.cache import Cache
-from exitbench.derive.calibration_rows import Array, label_targets, logits64
+from exitbench.derive.calibration_rows import Array, label_targets, stored_logit_blocks
 from exitbench.derive.contract import AnswerMethod, Need
 from exitbench.derive.descent import minimum
 from exitbench.derive.scaled_answers import ScaledAnswers
-from exitbench.derive.softmax_regression import log_softmax
+from exitbench.derive.softmax_regression import Blocks, Targets, log_softmax
 from exitbench.signals.contract.signal import Reference
 
 PENALTY = 1e-4
@@ -38,22 +38,32 @@ class VectorScaling(AnswerMethod):
 
     def fit(self, calibration: Cache) -> ScaledAnswers:
         targets = label_targets(calibration)
-        scales = [fitted_scales(logits64(calibration, layer), targets) for layer in range(1, calibration.layers)]
+        scales = [
+            fitted_scales(stored_logit_blocks(calibration, [layer]), targets) for layer in range(1, calibration.layers)
+        ]
         return ScaledAnswers(calibration, [(torch.from_numpy(a), torch.from_numpy(s)) for a, s in scales])
 
 
-def fitted_scales(logits: Array, targets: Array) -> tuple[Array, Array]:
-    """The scale and shift of every class, [classes] each, of smallest cross entropy; both inputs [samples, classes]."""
-    samples, classes = logits.shape
+def fitted_scales(read: Blocks, targets: Targets) -> tuple[Array, Array]:
+    """The scale and shift of every class, [classes] each, of smallest cross entropy.
+
+    ``read`` gives blocks [1, samples, classes] of a layer's logits.
+    """
+    samples, classes = targets.shape
 
     def objective(flat: Array) -> tuple[float, Array]:
         scale, shift = flat[:classes], flat[classes:]
-        said = log_softmax(scale * logits + shift)
-        residual = (np.exp(said) - targets) / samples
         away = scale - 1.0
-        loss = -float((targets * said).sum()) / samples + PENALTY / 2 * float(away @ away + shift @ shift)
-        slopes = (residual * logits).sum(axis=0) + PENALTY * away
-        return loss, np.concatenate([slopes, residual.sum(axis=0) + PENALTY * shift])
+        loss = PENALTY / 2 * float(away @ away + shift @ shift)
+        slopes, start = PENALTY * np.concatenate([away, shift]), 0
+        for (logits,) in read():
+            said = log_softmax(scale * logits + shift)
+            wanted = targets[start : start + len(logits)]
+            start += len(logits)
+            residual = (np.exp(said) - wanted) / samples
+            loss -= float((wanted * said).sum()) / samples
+            slopes += np.concatenate([(residual * logits).sum(axis=0), residual.sum(axis=0)])
+        return loss, slopes
 
     start = np.concatenate([np.ones(classes), np.zeros(classes)])
     best = minimum(objective, start, gradient=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from transformers.utils import logging
 from exitbench.atomic_files import whole_folder
 from exitbench.errors import InputError, one_line
 
+TRAINING = "training.json"
+"""The file of a model folder that says how the model was made."""
+LONGEST_RECIPE = 300
 DISK_TROUBLE = (
     "No space left",
     "os error 28",
@@ -60,6 +64,15 @@ def load_tokenizer(source: str | Path) -> Any:
         return AutoTokenizer.from_pretrained(str(source))
     except (OSError, ValueError) as error:
         raise InputError(f"expected a tokenizer beside the model in {source}, found: {one_line(error)}") from error
+
+
+def trained_by(folder: Path) -> str:
+    """The recipe that a model was trained by, as a text; empty where its folder does not say."""
+    try:
+        recipe = json.loads((folder / TRAINING).read_text(encoding="utf-8"))["settings"]["recipe"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return recipe if isinstance(recipe, str) and len(recipe) <= LONGEST_RECIPE and recipe.isprintable() else ""
 
 
 @contextmanager

@@ -27,7 +27,14 @@ from exitbench.models.network.additions.contract import NetworkSizes
 from exitbench.models.network.additions.registry import added_module
 from exitbench.models.network.exit_outputs import ExitOutputs, GradientScales, LayerRun, scaled_gradient
 from exitbench.models.network.families import Context, require_family
-from exitbench.models.network.folders import draft_folder, library_config, load_tokenizer, quiet_library
+from exitbench.models.network.folders import (
+    TRAINING,
+    draft_folder,
+    library_config,
+    load_tokenizer,
+    quiet_library,
+    trained_by,
+)
 from exitbench.signals.contract.layer import State
 
 Pooling = Literal["first", "mean"]
@@ -92,6 +99,7 @@ class MultiExitModel(nn.Module):
         self.added.renew(self)
         self.tokenizer: Any = None
         self.name = ""
+        self.recipe = ""
 
     @property
     def depth(self) -> int:
@@ -250,7 +258,7 @@ class MultiExitModel(nn.Module):
                 f"expected the weights of this model in {folder / 'model.safetensors'}, found: {one_line(error)}"
             ) from error
         model.tokenizer = load_tokenizer(folder)
-        model.name = folder.resolve().name
+        model.name, model.recipe = folder.resolve().name, trained_by(folder)
         return model.eval()
 
     def exit_state(self) -> dict[str, Tensor]:
@@ -280,7 +288,7 @@ class MultiExitModel(nn.Module):
             self._write(draft)
             if training is not None:
                 text = json.dumps(training, indent=2, sort_keys=True)
-                (draft / "training.json").write_text(text + "\n", encoding="utf-8")
+                (draft / TRAINING).write_text(text + "\n", encoding="utf-8")
 
     def _write(self, folder: Path) -> None:
         settings = self.backbone.config.to_dict()

@@ -1,6 +1,7 @@
 """Every recipe: its loss against plain numbers, resumed at any step, as two processes, and able to learn 64 rows."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from exitbench.errors import InputError
 from exitbench.models.data.batches import training_batches
 from exitbench.models.network.exit_outputs import ExitOutputs
 from exitbench.models.recipes.cosee import ranking_loss
-from exitbench.models.training.checkpoints import step_seed
+from exitbench.models.training import training
+from exitbench.models.training.checkpoints import checkpoints_of, step_seed
 from exitbench.models.training.layer_scores import right_answers
 from exitbench.models.training.learning_rates import TrainingOptions, parameter_groups, rate_factor
 from exitbench.models.training.opened_weights import open_for_training
@@ -184,19 +186,35 @@ def test_a_recipe_with_its_own_gradients_refuses_the_switch(encoder: Path, few: 
 # -- whole trainings -----------------------------------------------------------------------------
 
 
+RESUMED = {"cosee": "cosee[thresholds=50]"}
+"""Forms in which a lost memory shows within two epochs; of five thresholds each may let the same samples leave."""
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", EVERY)
-def test_a_stopped_training_ends_in_the_same_weights(encoder: Path, few: Path, tmp_path: Path, name: str) -> None:
-    whole = new_training(encoder, few, tmp_path / "whole", OPTIONS, recipe=name)
+def test_a_stopped_training_ends_in_the_same_weights(
+    encoder: Path, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    recipe = RECIPES.make(RESUMED.get(name, name))
+    whole = new_training(encoder, few, tmp_path / "whole", OPTIONS, recipe=recipe.text)
     assert whole.run().finished
+    memory, forgetful = recipe.start(LAYERS, ROWS), []
     # In the middle of an epoch, and at the very end of a stage, before the next one begins.
-    for at in sorted({4, 6, whole.total_steps - 2}):
-        out = tmp_path / f"stopped-{at}"
-        stopped = new_training(encoder, few, out, OPTIONS, recipe=name, wrap=alarming(at, signal.SIGINT)).run()
-        if stopped.finished:  # one stage ends where the training does
-            continue
-        assert new_training(encoder, few, out, OPTIONS, recipe=name).run(resume=True).finished
-        assert_same_weights(out, tmp_path / "whole")
+    for at in sorted({4, 6, whole.total_steps - 2} - {whole.total_steps}):
+        stopping, wrap = tmp_path / f"stopped-{at}", alarming(at, signal.SIGINT)
+        assert not new_training(encoder, few, stopping, OPTIONS, recipe=recipe.text, wrap=wrap).run().finished
+        if memory:
+            forgetting = tmp_path / f"forgot-{at}"
+            shutil.copytree(checkpoints_of(stopping), checkpoints_of(forgetting))
+            with monkeypatch.context() as patch:
+                patch.setattr(training, "load_recipe_state", lambda checkpoint: recipe.start(LAYERS, ROWS))
+                assert new_training(encoder, few, forgetting, OPTIONS, recipe=recipe.text).run(resume=True).finished
+            forgetful.append(forgetting)
+        assert new_training(encoder, few, stopping, OPTIONS, recipe=recipe.text).run(resume=True).finished
+        assert_same_weights(stopping, tmp_path / "whole")
+    ends = weights(tmp_path / "whole")
+    changed = [any(not torch.equal(weights(folder)[key], ends[key]) for key in ends) for folder in forgetful]
+    assert any(changed) == bool(memory), "a training that forgets what its recipe knew must show, or the test is blind"
 
 
 BY_HEART = {"two-stage", "alternating", "lte", "policy"}

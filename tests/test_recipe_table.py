@@ -1,0 +1,75 @@
+"""The table of ``docs/recipes.md``: means over trainings, with intervals that hold rows and trainings."""
+
+import math
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from exitbench.places import BASELINES
+from tests.support.scripts import script
+
+
+@pytest.fixture(scope="module")
+def table() -> ModuleType:
+    return script("write_recipe_table")
+
+
+def measured(network: int, value: float, **changes: object) -> dict[str, object]:
+    """A row of a result file for one network of recipe ``cosee``, whose own rule is the energy."""
+    row = {"cache": f"c{network}", "model": "minilm-l6, cosee", "task": "sst2", "protocol": "cross-fit"}
+    row |= {"signal": "deebert", "parameters": "normalize=false", "operating_point": "speed_up=2", "decisions": ""}
+    row |= {"layer": None, "measure": "accuracy", "status": "ok", "value": value}
+    return row | {"low": value - 3, "high": value + 2, "std_err": 1.5} | changes
+
+
+def test_an_interval_over_trainings_holds_rows_and_trainings(table: ModuleType) -> None:
+    values, errors = np.array([70.0, 74.0, 75.0]), np.array([1.0, 1.2, 1.7])
+    rows = pd.DataFrame({"value": values, "std_err": errors, "low": values - 9, "high": values + 9})
+    half = 1.96 * math.sqrt(1.3**2 + 7.0 / 3)  # the variance of 70, 74 and 75 is 7
+    assert table.cell(rows, 3) == f"73.0 [{73 - half:.1f}, {73 + half:.1f}]"
+    assert table.cell(rows, 4).endswith("] (3 of 4)")
+    assert table.cell(rows[:1], 1) == "70.0 [61.0, 79.0]", "of one training the run's own interval"
+    assert table.cell(rows[:0], 3) == "-"
+
+
+def test_a_line_has_the_numbers_of_entropy_and_of_the_recipes_own_rule(table: ModuleType) -> None:
+    energy = {"signal": "e-lang", "parameters": "temperature=1,center=false"}
+    nowhere = {"operating_point": "", "measure": "dis"}
+    rows = [
+        measured(1, 78.0),
+        measured(2, 80.0),
+        measured(1, 99.0, decisions="randomised"),
+        measured(1, 98.0, operating_point="speed_up=3"),
+        measured(1, 97.0, protocol="in-sample"),
+        measured(1, 71.0, layer=2, **nowhere),
+        measured(1, 72.0, layer=3, **nowhere),
+        measured(1, 60.0, **energy),
+        measured(2, 61.0, status="unmatched", **energy),
+        measured(1, 82.0, signal="final", parameters="", operating_point="final"),
+        measured(2, 84.0, signal="final", parameters="", operating_point="final"),
+        measured(1, 50.0, cache="", model="average"),
+    ]
+    text = table.generated(table.kept(pd.DataFrame(rows)))
+    (line,) = [line for line in text.splitlines() if line.startswith("| `cosee`")]
+    cells = [part.strip() for part in line.strip("|").split("|")]
+    starts = [part.partition(" [")[0] for part in cells]
+    assert starts == ["`cosee`", "2", "83.0", "71.0", "-", "79.0", "`e-lang`", "-", "-", "60.0"]
+    assert cells[3].endswith("(1 of 2)") and cells[9] == "60.0 [57.0, 62.0] (1 of 2)"
+    assert text.startswith("**sst2**\n")
+
+
+def test_the_page_shows_the_kept_numbers(table: ModuleType) -> None:
+    page = table.PAGE.read_text(encoding="utf-8")
+    for begin, text in ((table.BEGIN, table.generated(table.study())), (table.SYSTEMS, table.systems_list())):
+        assert f"{begin}\n{text}\n{table.END}" in page, "run: python scripts/write_recipe_table.py"
+
+
+@pytest.mark.long
+def test_the_kept_numbers_of_committed_networks_are_those_of_the_baseline(table: ModuleType) -> None:
+    baseline = pd.read_csv(BASELINES / "recipes.csv", keep_default_na=False, na_values={"layer": ""})
+    key = ["cache", "signal", "parameters", "operating_point", "layer", "measure"]
+    joined = table.study().merge(baseline[baseline.decisions == ""], on=key, suffixes=("", "_checked"))
+    assert joined.cache.nunique() == 13
+    np.testing.assert_allclose(joined.value, joined.value_checked.astype(float), atol=1e-4)
