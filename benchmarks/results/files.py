@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+GROUP_ROWS = 1 << 18
+"""Rows of units' tables that are written, and joined, together: with all their texts some hundred megabytes."""
+
+
 def read_parquet(path: Path) -> pa.Table:
     """A parquet file as a table; pyarrow's own ``read_table`` loads what reads whole folders first."""
     with pq.ParquetFile(path) as file:
@@ -40,11 +44,18 @@ def write_part(path: Path, table: pa.Table) -> None:
     pq.write_table(table.replace_schema_metadata(None), path, compression="none", write_statistics=False)
 
 
+def write_parts(path: Path, name: str, tables: Iterable[pa.Table]) -> None:
+    """The same with the rows of several tables of the named file, none of which need be there before it is written."""
+    with pq.ParquetWriter(path, SCHEMAS[name], compression="none", write_statistics=False) as writer:
+        for table in tables:
+            writer.write_table(table.replace_schema_metadata(None), row_group_size=GROUP_ROWS)
+
+
 def join_tables(path: Path, name: str, parts: Iterable[Path]) -> None:
     """Write the parquet files of units one after another into one, whole or not at all, never all of them in memory."""
     with whole_file(path) as temporary, pq.ParquetWriter(temporary, SCHEMAS[name], compression="zstd") as writer:
         for part in parts:
-            for batch in pq.ParquetFile(part).iter_batches(1 << 20):
+            for batch in pq.ParquetFile(part).iter_batches(GROUP_ROWS):
                 writer.write_batch(batch)
 
 
