@@ -14,7 +14,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import whole_file, write_text
 from exitbench.benchmarks.results.record_schema import record_problem
-from exitbench.benchmarks.results.schema import ACROSS, KEY, SCHEMAS, Row, rows_of
+from exitbench.benchmarks.results.schema import ACROSS, KEY, SCHEMAS, Row, plain_values, rows_of
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
 from exitbench.errors import InputError, one_line
 
@@ -145,7 +145,7 @@ class RunFiles:
         """
         table = self._read(name)
         columns = [
-            column.to_numpy().tolist() if pa.types.is_floating(column.type) else column.to_pylist()
+            column.to_numpy().tolist() if pa.types.is_floating(column.type) else plain_values(column)
             for column in table.columns
         ]
         names = table.column_names  # a new list at every look
