@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from exitbench.reports.page.explorer import lines_of, steps
-from exitbench.reports.page.page_room import Room, by_network
+from exitbench.reports.page.page_room import PageRoom, by_network
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
 
@@ -21,7 +21,7 @@ COVERAGES = 60
 """As many coverages as one curve keeps; a screen of a few hundred points shows no more."""
 
 
-def chart_data(run: FinishedRun, room: Room) -> dict[str, dict[str, Any]]:
+def chart_data(run: FinishedRun, room: PageRoom) -> dict[str, dict[str, Any]]:
     """By cache, under its leading protocol: a panel of curves per layer, a histogram per signal and layer.
 
     Caches that a page has no room for are not there.

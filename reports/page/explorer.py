@@ -25,7 +25,7 @@ from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
 from exitbench.reports.page.grouped_columns import GroupedColumns, grouped_columns
 from exitbench.reports.page.packed import json_bytes
-from exitbench.reports.page.page_room import PAGE_BYTES, Room, by_network, group_names
+from exitbench.reports.page.page_room import PAGE_BYTES, PageRoom, by_network, group_names
 from exitbench.reports.page.stored_points import (
     CURVE_KEY,
     RATES,
@@ -54,7 +54,7 @@ TOLERANCE = 0.0015
 DASHES: dict[object, list[int]] = {"-": [], "--": [0, 6, 3], "-.": [0, 7, 3, 2, 3], ":": [0, 2, 3]}
 
 
-def explorer_data(run: FinishedRun, budget: int = 2_000_000, room: Room | None = None) -> dict[str, Any]:
+def explorer_data(run: FinishedRun, budget: int = 2_000_000, room: PageRoom | None = None) -> dict[str, Any]:
     """What the explorer of one run needs, as plain values; at most about ``budget`` characters of JSON.
 
     Where even the coarsest curves are more than a page has ``room`` for, some tasks have none.
@@ -66,7 +66,7 @@ def explorer_data(run: FinishedRun, budget: int = 2_000_000, room: Room | None =
         "signals": signal_looks(run),
     }
     resolution = finest_resolution(data, tasks, budget)
-    room = room or Room(PAGE_BYTES)
+    room = room or PageRoom(PAGE_BYTES)
     room.spend([data, [task.metadata for task in tasks]])
     offered = ((number, partial(tasks[number].curve_data, resolution)) for number in first_opened(run, tasks))
     curves = room.kept(EXPLORER_SHARE, offered)

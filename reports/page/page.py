@@ -16,7 +16,7 @@ from exitbench.reports.page.chart_data import chart_data
 from exitbench.reports.page.explorer import explorer_data
 from exitbench.reports.page.joint_view import JointView, Screen, screens_of
 from exitbench.reports.page.packed import packed
-from exitbench.reports.page.page_room import PAGE_BYTES, Room
+from exitbench.reports.page.page_room import PAGE_BYTES, PageRoom
 from exitbench.reports.page.run_view import RunContent, RunView, content_of, topics_of
 from exitbench.reports.page.table_data import shown_text
 from exitbench.reports.page.templating import rendered
@@ -79,7 +79,7 @@ class Page:
         Of each run as much as fits into its share of the ``free`` signs of the page.
         """
         budget = EXPLORER_CHARACTERS // len(self.views)
-        rooms = [Room(free // len(self.views)) for _ in self.views]
+        rooms = [PageRoom(free // len(self.views)) for _ in self.views]
         both = list(zip(self.views, rooms, strict=True))
         glossary = {key: f"{term.title}: {term.definition}" for key, term in GLOSSARY.items()}
         tables = [view.data(room) for view, room in both]

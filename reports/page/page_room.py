@@ -22,7 +22,7 @@ MOST_MISSES = 5
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Room:
+class PageRoom:
     """The signs that are still free in a page."""
 
     def __init__(self, free: int) -> None:

@@ -12,7 +12,7 @@ from exitbench.benchmarks.results.vocabulary import AVERAGE
 from exitbench.reports.formats.all_formats import formatted
 from exitbench.reports.page.explorer import signal_looks
 from exitbench.reports.page.forest import Forest, forest_of
-from exitbench.reports.page.page_room import Room, by_network, by_question, group_names
+from exitbench.reports.page.page_room import PageRoom, by_network, by_question, group_names
 from exitbench.reports.page.table_data import named_table, shown_text, table_data
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import figure_name
@@ -134,7 +134,7 @@ class RunView:
         """The table of one task."""
         return task_table(self.run, cache, self.run.leading_protocol([cache]))
 
-    def data(self, room: Room) -> dict[str, Any]:
+    def data(self, room: PageRoom) -> dict[str, Any]:
         """What scripts build tables from, as far as a page has room for it; of the others what they are called."""
         names = [named_table(table) | self._of_table(table) for table in self.tables]
         tasks_named = [self._of_task(cache) | {"named": task_name(cache)} for cache in self.run.caches]
@@ -152,7 +152,7 @@ class RunView:
             "tasks": [named | tasks.get(named["cache"], {}) for named in tasks_named],
         }
 
-    def texts(self, data: Mapping[str, Any], room: Room) -> dict[str, dict[str, str]]:
+    def texts(self, data: Mapping[str, Any], room: PageRoom) -> dict[str, dict[str, str]]:
         """The formats of the tables in ``data`` that can be downloaded, by name, as far as a page has room for them."""
         whole = {table["name"] for table in data["tables"] if "rows" in table}
         tables = [partial(texts_of, table) for table in self.tables if table.name in whole]

@@ -5,7 +5,7 @@ import string
 from typing import Any
 
 from exitbench.reports.page.packed import Packing, packed
-from exitbench.reports.page.page_room import Room, by_network, by_question
+from exitbench.reports.page.page_room import PageRoom, by_network, by_question
 from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.tables.table import Table, TableColumn
 
@@ -41,12 +41,12 @@ def test_a_part_that_is_too_large_leaves_the_count_as_it_was() -> None:
 
 def test_a_share_of_the_room_is_filled_in_order_and_the_rest_stays_free() -> None:
     parts = [(number, lambda seed=number: noise(900, seed)) for number in range(10)]
-    room = Room(10_000)
+    room = PageRoom(10_000)
     kept = room.kept(0.5, parts)
     assert list(kept) == list(range(len(kept))) and 3 <= len(kept) <= 5
     assert 5_000 <= room.free < 10_000
-    assert list(Room(10**6).kept(1.0, parts)) == list(range(10))
-    assert Room(-5).kept(1.0, parts) == {}
+    assert list(PageRoom(10**6).kept(1.0, parts)) == list(range(10))
+    assert PageRoom(-5).kept(1.0, parts) == {}
 
 
 def test_a_small_part_behind_a_large_one_still_finds_room_and_nothing_is_made_when_all_is_full() -> None:
@@ -60,7 +60,7 @@ def test_a_small_part_behind_a_large_one_still_finds_room_and_nothing_is_made_wh
         return number, make
 
     sizes = [3000, 200, 3000, 200, *[3000] * 50]
-    kept = Room(1500).kept(1.0, [part(number, size) for number, size in enumerate(sizes)])
+    kept = PageRoom(1500).kept(1.0, [part(number, size) for number, size in enumerate(sizes)])
     assert list(kept) == [1, 3]
     assert len(made) < 15
 
