@@ -200,7 +200,10 @@ def evaluate(
             raise InputError(configuration.problem)
     measured = [measure_signal(scored, groups, questions, tuple(SCHEMAS)) for groups in plan.groups.values()]
     compared = compare_signals(scored, measured, questions, tuple(SCHEMAS))
-    tables = {name: pa.concat_tables([signal.figure_data[name] for signal in measured]) for name in FIGURE_TABLES}
+    tables = {
+        name: pa.concat_tables([part for signal in measured for part in signal.figure_data[name]])
+        for name in FIGURE_TABLES
+    }
     tables["curves"] = pa.concat_tables([tables["curves"], compared.curves])
     tables["results"], tables["pairs"] = rows_table(compared.rows), table_of("pairs", compared.pairs)
     check_unique(tables["results"])

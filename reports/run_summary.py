@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.printable import printable
-from exitbench.reports.formats.plain_text import table_lines
+from exitbench.reports.formats.plain_text import columns_beside, table_lines
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import SourceRows
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group
@@ -22,6 +23,9 @@ from exitbench.reports.verdict.verdict import Sentence, verdict_of
 WIDTH = 100
 """Columns that nothing here goes beyond."""
 
+SCREEN_LINES = 48
+"""As many lines as the table may have; one that would be longer shows averages only."""
+
 MARK_WORDS = {
     "unmatched": "not near the speed-up",
     "unreliable": "to be read with care",
@@ -30,10 +34,11 @@ MARK_WORDS = {
 }
 
 
-def compact_table(run: FinishedRun) -> Table:
+def compact_table(run: FinishedRun, *, tasks: bool = True) -> Table:
     """One row per signal: its score near the primary speed-up, averages first, then every task; for one task also DIS.
 
-    Each task is read under its own leading protocol. The fixed and the final layer are the last rows but one.
+    Each task is read under its own leading protocol; without ``tasks`` they stand only in averages. The fixed and the
+    final layer are the last rows but one.
     """
     point = at_speed_up(float(run.suite["primary_speed_up"]))
     several_models = len(run.groups) > 1
@@ -45,7 +50,7 @@ def compact_table(run: FinishedRun) -> Table:
         if len(group.caches) > 1 and own:
             columns.append(TableColumn(AVERAGE, group=group.model if several_models else "", measure="score"))
             read.append((own[0], protocol, group.average_measure, point, None))
-    for cache in run.caches:
+    for cache in run.caches if tasks else ():
         protocol = run.leading_protocol([cache])
         heading = cache.model if several_models else ""
         columns.append(TableColumn(run.task_heading(cache), group=heading, measure="score"))
@@ -89,12 +94,33 @@ def summary_lines(run: FinishedRun, width: int = WIDTH) -> list[str]:
     """The compact table, what its marks mean, and what learning was worth; nothing for a run without a number."""
     if not run.protocols:
         return []
-    table = compact_table(run)
+    table, left_out = one_screen(run, width)
     words = mark_words(table)
     if len(run.caches) == 1:
         words.append("DIS: Difficulty Inversion Score, 50 is chance")
-    notes = ["; ".join(words), *learning_lines(run), *cache_notes(run, None)]
+    notes = [left_out, "; ".join(words), *learning_lines(run), *cache_notes(run, None)]
     return [*table_lines(table, width), *(line for note in notes if note for line in wrapped(note, width))]
+
+
+def one_screen(run: FinishedRun, width: int) -> tuple[Table, str]:
+    """As much of the compact table as a screen holds, and what to say of the rest; nothing where all of it fits.
+
+    Tasks go first, then averages beyond those that stand beside each other.
+    """
+    whole = compact_table(run)
+    if len(table_lines(whole, width)) <= SCREEN_LINES:
+        return whole, ""
+    averages = compact_table(run, tasks=False)
+    table = first_block(averages if len(averages.columns) > 1 else whole, width)
+    more = len(whole.columns) - len(table.columns)
+    return table, f"{more} more columns: `exitbench table {run.path}` lists all tables, --verbose prints every task."
+
+
+def first_block(table: Table, width: int) -> Table:
+    """The columns of a table that stand beside each other."""
+    kept = len(columns_beside(table, width)) + 1
+    rows = tuple(replace(row, cells=row.cells[:kept]) for row in table.rows)
+    return replace(table, columns=table.columns[:kept], rows=rows)
 
 
 def mark_words(table: Table) -> list[str]:

@@ -37,7 +37,7 @@ def write_views(run: FinishedRun) -> None:
         content = content_of(run)
         text = findings(run)
         page = Page([content]).text()
-        tables = [shown.table for shown in content.tables]
+        tables = content.tables
         texts = {
             f"{table.name}.{ending}": text_of(table)
             for table in main_tables(run, tables)

@@ -25,6 +25,7 @@ from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.status import Status
 from exitbench.benchmarks.scoring.groups import clustering, standard_error
 from exitbench.benchmarks.scoring.score_store import Samples
+from exitbench.benchmarks.scoring.set_aside import set_aside
 from exitbench.benchmarks.statistics.deals import mean_over_deals
 
 Sums = TypeVar("Sums", Tally, RateTally)
@@ -64,6 +65,7 @@ class MergedParts:
             for part, value in zip(self.parts, values, strict=True):
                 assert value.exits is not None
                 exits[part.test] = value.exits
+            exits = set_aside(exits)
         randomised = [value.randomised for value in values if value.randomised is not None]
         merged = ResampledPoint(
             threshold=thresholds.pop() if len(thresholds) == 1 else float("nan"),
@@ -215,7 +217,7 @@ class MergedParts:
         for part, result in zip(self.parts, chosen, strict=True):
             merged[:, part.test] = result.certainty
         merged[np.isnan(merged).any(axis=1)] = np.nan
-        return merged
+        return set_aside(merged)
 
     def ranking(self, right: NDArray[np.bool_]) -> Ranking:
         """The ranking at every internal layer, for ``right`` [layers - 1, samples]; pairs within a part."""

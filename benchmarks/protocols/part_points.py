@@ -35,6 +35,7 @@ from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import MEDIAN
 from exitbench.benchmarks.scoring.outcomes import Measure
+from exitbench.benchmarks.scoring.set_aside import set_aside
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.statistics.resampled_points import exactly_at
@@ -97,7 +98,7 @@ def evaluate_part(
         band=_band(train, test, near_points[band]),
         band_resampled=drawn[band],
         reaches=_reaches(train, 1 / targets[band]),
-        certainty=test.scores.certainty,
+        certainty=set_aside(test.scores.certainty),
         final=test.final,
         final_resampled=curves.weights.final("test", part.test, curves.whole(part.variant, "test").outcomes),
     )
@@ -135,7 +136,7 @@ def evaluate_part_exactly(
         band=_band(train, test, near_points[band]),
         band_resampled=Tally(train.depth, *[along_costs] * 6),
         reaches=_reaches(train, costs),
-        certainty=test.scores.certainty,
+        certainty=set_aside(test.scores.certainty),
         final=test.final,
         final_resampled=no_draws,
     )
@@ -202,7 +203,7 @@ def _applied(value: PointValue, test: Curve, resampled: Tally, expected: Tally |
     exits = exit_layers(test.scores, value.threshold)
     return ResampledPoint(
         threshold=value.threshold,
-        exits=exits,
+        exits=set_aside(exits),
         tally=tally_at(exits, test.outcomes),
         resampled=resampled,
         status=value.status,

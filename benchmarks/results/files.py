@@ -14,12 +14,16 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import whole_file, write_text
 from exitbench.benchmarks.results.record_schema import record_problem
-from exitbench.benchmarks.results.schema import ACROSS, KEY, SCHEMAS, Row, rows_of
+from exitbench.benchmarks.results.schema import ACROSS, KEY, SCHEMAS, Row, plain_values, rows_of
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
 from exitbench.errors import InputError, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+GROUP_ROWS = 1 << 18
+"""Rows of units' tables that are written, and joined, together: with all their texts some hundred megabytes."""
 
 
 def read_parquet(path: Path) -> pa.Table:
@@ -40,11 +44,18 @@ def write_part(path: Path, table: pa.Table) -> None:
     pq.write_table(table.replace_schema_metadata(None), path, compression="none", write_statistics=False)
 
 
+def write_parts(path: Path, name: str, tables: Iterable[pa.Table]) -> None:
+    """The same with the rows of several tables of the named file, none of which need be there before it is written."""
+    with pq.ParquetWriter(path, SCHEMAS[name], compression="none", write_statistics=False) as writer:
+        for table in tables:
+            writer.write_table(table.replace_schema_metadata(None), row_group_size=GROUP_ROWS)
+
+
 def join_tables(path: Path, name: str, parts: Iterable[Path]) -> None:
     """Write the parquet files of units one after another into one, whole or not at all, never all of them in memory."""
     with whole_file(path) as temporary, pq.ParquetWriter(temporary, SCHEMAS[name], compression="zstd") as writer:
         for part in parts:
-            for batch in pq.ParquetFile(part).iter_batches(1 << 20):
+            for batch in pq.ParquetFile(part).iter_batches(GROUP_ROWS):
                 writer.write_batch(batch)
 
 
@@ -134,7 +145,7 @@ class RunFiles:
         """
         table = self._read(name)
         columns = [
-            column.to_numpy().tolist() if pa.types.is_floating(column.type) else column.to_pylist()
+            column.to_numpy().tolist() if pa.types.is_floating(column.type) else plain_values(column)
             for column in table.columns
         ]
         names = table.column_names  # a new list at every look

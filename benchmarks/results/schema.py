@@ -227,9 +227,21 @@ def rows_of(table: pa.Table) -> list[Row]:
     for name in Row._fields:
         column = table[name]
         plain = column.null_count == 0 and not pa.types.is_string(column.type)
-        values = column.to_numpy().tolist() if plain else column.to_pylist()  # the former is far quicker
+        values = column.to_numpy().tolist() if plain else plain_values(column)  # the former is far quicker
         columns.append(map(operating_point, values) if name == "operating_point" else values)
     return list(itertools.starmap(Row, zip(*columns, strict=True)))
+
+
+def plain_values(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; equal texts are one object, since those of millions of rows would fill the memory."""
+    if not pa.types.is_string(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
+    if not len(encoded):
+        return []
+    words = encoded.dictionary.to_pylist()
+    return [None if number is None else words[number] for number in encoded.indices.to_pylist()]
 
 
 def table_of(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.results.files import read_parquet, write_part
+from exitbench.benchmarks.results.files import read_parquet, write_part, write_parts
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import Row, rows_of, rows_table, table_of
 from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
@@ -80,13 +80,13 @@ class Measurements(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSignal:
-    """Measurements in memory; ``figure_data`` are tables by the name of their file.
+    """Measurements in memory; ``figure_data`` are tables by the name of their file, each in parts.
 
     ``sources`` are what errors come from (see ``average_errors``), where the cache's rows are another's too.
     """
 
     rows: list[Row]
-    figure_data: Mapping[str, pa.Table]
+    figure_data: Mapping[str, Iterable[pa.Table]]
     compared: Sequence[ComparedEntry]
     pairs: Sequence[dict[str, Any]] = ()
     sources: Mapping[Any, ErrorSource] = field(default_factory=dict)
@@ -108,8 +108,8 @@ def read_back(questions: Iterable[Sequence[Any]]) -> list[Question]:
 def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
     """Write measurements as the files that :class:`SavedMeasurements` reads."""
     write_part(folder / "results.parquet", rows_table(measured.rows))
-    for name, table in measured.figure_data.items():
-        write_part(folder / f"{name}.parquet", table)
+    for name, tables in measured.figure_data.items():
+        write_parts(folder / f"{name}.parquet", name, tables)
     if measured.pairs:
         write_part(folder / "pairs.parquet", table_of("pairs", measured.pairs))
     arrays: dict[str, Any] = {}

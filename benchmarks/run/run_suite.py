@@ -252,11 +252,14 @@ def write_results(
 
 def averaged_rows(table: pa.Table, layers: Mapping[str, Sequence[int]]) -> pa.Array:
     """Which rows of results or pairs averages are made of: those without a layer, and DIS at the tables' layers."""
-    chosen = pc.is_null(table["layer"])
+    chosen, dis = pc.is_null(table["layer"]), pc.equal(table["measure"], "dis")
+    caches_with: dict[tuple[int, ...], list[str]] = {}
     for cache, numbers in layers.items():
+        caches_with.setdefault(tuple(numbers), []).append(cache)
+    for numbers, caches in caches_with.items():  # not cache by cache: each is a pass over the whole table
         here = pc.is_in(table["layer"], value_set=pa.array(numbers, type=pa.int32()))
-        dis = pc.and_(pc.equal(table["cache"], cache), pc.equal(table["measure"], "dis"))
-        chosen = pc.or_(chosen, pc.and_(here, dis))
+        theirs = pc.is_in(table["cache"], value_set=pa.array(caches, type=pa.string()))
+        chosen = pc.or_(chosen, pc.and_(pc.and_(theirs, here), dis))
     return chosen
 
 

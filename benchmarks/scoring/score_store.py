@@ -205,6 +205,11 @@ def head_remarks(folder: Path) -> list[str]:
     ]
 
 
+def mapped_array(path: Path) -> NDArray[np.int64]:
+    """The array in a file, memory-mapped: what is not read takes no memory, and what was read can be let go."""
+    return np.asarray(np.load(path, mmap_mode="r"))
+
+
 def load_scored_cache(folder: Path) -> ScoredCache:
     """What :func:`save_scored_cache` and :class:`ScoreFiles` wrote to a folder."""
     record = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
@@ -212,8 +217,8 @@ def load_scored_cache(folder: Path) -> ScoredCache:
         role: Samples(
             metric=record["metric"],
             costs=None if held["costs"] is None else tuple(held["costs"]),
-            groups=np.load(folder / f"{role}-groups.npy") if held["groups"] else None,
-            **{name: np.load(folder / f"{role}-{name}.npy") for name in ARRAYS},
+            groups=mapped_array(folder / f"{role}-groups.npy") if held["groups"] else None,
+            **{name: mapped_array(folder / f"{role}-{name}.npy") for name in ARRAYS},
         )
         for role, held in record["roles"].items()
     }

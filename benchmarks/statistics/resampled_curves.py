@@ -28,6 +28,7 @@ from scipy.sparse import csr_array
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.memory_budget import memory_budget
 
 ALL_POINTS = 1200
 """Up to this many operating points, every one takes part; beyond, about this many are kept."""
@@ -44,6 +45,9 @@ Weights = NDArray[np.uint8]
 FEW = 1 << 26
 """Up to this many weights are kept as float32, ready to be multiplied: 0.27 GB, 67,000 samples of 1000 resamples. More
 of them become float32 block by block, at every use."""
+
+FEW_SHARE = 28
+"""Bytes of the memory budget for each of them: those of all samples and of a part, float32, take less than a third."""
 
 BLOCK = 1 << 20
 """Weights in such a block, which stays near the processor: some samples, all resamples. A block of some resamples and
@@ -75,7 +79,7 @@ class SampleWeights:
         """From the weights [samples, resamples] of all samples."""
         if rows is None:
             rows = np.ones(len(weights), dtype=bool)
-        if int(rows.sum()) * weights.shape[1] > FEW:
+        if int(rows.sum()) * weights.shape[1] > min(FEW, memory_budget() // FEW_SHARE):
             return cls(weights, rows)
         return cls((weights if rows.all() else weights[rows]).astype(np.float32), rows)
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 WIDE = 120
 """Columns when the output is no terminal, where nothing else limits them."""
 
+MOST_REMARKS = 10
+"""As many failures or notes of one kind as a terminal is told."""
+
 UNLIMITED = 1_000_000
 """A width that no row reaches."""
 
@@ -30,6 +33,13 @@ def echo(*lines: str, err: bool = False) -> None:
     for line in lines:
         stream.write(f"{printable(line)}\n")
     stream.flush()
+
+
+def echo_few(lines: Sequence[str], rest: str) -> None:
+    """Print the first lines on standard error; ``rest`` says where the others are, which are only counted."""
+    echo(*lines[:MOST_REMARKS], err=True)
+    if len(lines) > MOST_REMARKS:
+        echo(f"and {len(lines) - MOST_REMARKS} more, in {rest}", err=True)
 
 
 def echo_json(value: Any) -> None:

@@ -52,26 +52,48 @@ def marked_text(cell: Cell, *, intervals: bool) -> str:
 
 def table_lines(table: Table, width: int) -> list[str]:
     """The title and the rows; intervals where all columns have room for them in one block."""
-    names = [cut(printable(row.cells[0].text), LONGEST_NAME) for row in table.rows]
+    names = row_names(table)
     name_width = max(map(cells_wide, names), default=0)
-    room = width - name_width
-    for intervals in (True, False):
-        texts = [[marked_text(cell, intervals=intervals) for cell in row.cells[1:]] for row in table.rows]
-        headings = [[printable(column.group), printable(column.title)] for column in table.columns[1:]]
-        widths = [
-            min(max(map(cells_wide, [*heading, *(row[at] for row in texts)])), room - len(GAP))
-            for at, heading in enumerate(headings)
-        ]
-        if sum(widths) + len(GAP) * len(widths) <= room:
-            break
+    headings = column_headings(table)
+    texts, widths = column_texts(table, width - name_width)
     lines = [cut(printable(table.title), width)]
-    for block in blocks_of(widths, room):
+    for block in blocks_of(widths, width - name_width):
         for level in (0, 1):
             if level or table.is_grouped:
                 parts = [filled_up(cut(headings[at][level], widths[at]), widths[at]) for at in block]
                 lines.append((" " * name_width + GAP + GAP.join(parts)).rstrip())
         lines += block_rows(table.rows, names, texts, widths, block)
     return lines
+
+
+def row_names(table: Table) -> list[str]:
+    """The names of the rows, each cut where it is too long."""
+    return [cut(printable(row.cells[0].text), LONGEST_NAME) for row in table.rows]
+
+
+def column_headings(table: Table) -> list[list[str]]:
+    """The two lines above every column but that of the names."""
+    return [[printable(column.group), printable(column.title)] for column in table.columns[1:]]
+
+
+def column_texts(table: Table, room: int) -> tuple[list[list[str]], list[int]]:
+    """The cells as texts, [rows][columns], with intervals if all have room for them; and the widths."""
+    for intervals in (True, False):
+        texts = [[marked_text(cell, intervals=intervals) for cell in row.cells[1:]] for row in table.rows]
+        widths = [
+            min(max(map(cells_wide, [*heading, *(row[at] for row in texts)])), room - len(GAP))
+            for at, heading in enumerate(column_headings(table))
+        ]
+        if sum(widths) + len(GAP) * len(widths) <= room:
+            break
+    return texts, widths
+
+
+def columns_beside(table: Table, width: int) -> list[int]:
+    """The positions of the columns, but for the names, that a terminal of this width has room for side by side."""
+    room = width - max(map(cells_wide, row_names(table)), default=0)
+    _, widths = column_texts(table, room)
+    return blocks_of(widths, room)[0]
 
 
 def blocks_of(widths: Sequence[int], room: int) -> list[list[int]]:

@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from exitbench.reports.page.explorer import lines_of, steps
+from exitbench.reports.page.page_room import PageRoom, by_network
 from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.run_caches import CacheMetadata
 
+CHARTS_SHARE = 0.4
+"""How much of a page's free room the charts of tasks may take."""
 COVERAGES = 60
 """As many coverages as one curve keeps; a screen of a few hundred points shows no more."""
 
 
-def chart_data(run: FinishedRun) -> dict[str, dict[str, Any]]:
-    """By cache, under its leading protocol: a panel of curves per layer, a histogram per signal and layer."""
+def chart_data(run: FinishedRun, room: PageRoom) -> dict[str, dict[str, Any]]:
+    """By cache, under its leading protocol: a panel of curves per layer, a histogram per signal and layer.
+
+    Caches that a page has no room for are not there.
+    """
     numbers = {line: number for number, line in enumerate(lines_of(run))}
-    scores = run.histograms[run.histograms["kind"] == "scores"]
-    charts: dict[str, dict[str, Any]] = {}
-    for cache in run.caches:
-        protocol = run.leading_protocol([cache])
-        risk, bins = (
-            frame[(frame["cache"] == cache.name) & (frame["protocol"] == protocol)]
-            for frame in (run.risk_coverage, scores)
-        )
-        charts[cache.name] = {"risk": risk_panels(risk, numbers), "scores": score_panels(bins, numbers)}
-    return charts
+    risks = rows_by_cache(run.risk_coverage)
+    bins = rows_by_cache(run.histograms[run.histograms["kind"] == "scores"])
+
+    def charts_of(cache: CacheMetadata) -> dict[str, Any]:
+        key = (cache.name, run.leading_protocol([cache]))
+        return {"risk": risk_panels(risks(key), numbers), "scores": score_panels(bins(key), numbers)}
+
+    kept = room.kept(CHARTS_SHARE, ((cache.name, partial(charts_of, cache)) for cache in by_network(run.caches)))
+    return {cache.name: kept[cache.name] for cache in run.caches if cache.name in kept}
+
+
+def rows_by_cache(frame: pd.DataFrame) -> Callable[[tuple[str, str]], pd.DataFrame]:
+    """What gives the rows of a cache and protocol, found in one pass: a search for each cache is one for each."""
+    positions = frame.groupby(["cache", "protocol"], observed=True, sort=False).indices
+    nothing = frame.iloc[:0]
+    return lambda key: frame.iloc[positions[key]] if key in positions else nothing
 
 
 def risk_panels(frame: pd.DataFrame, numbers: dict[tuple[str, str], int]) -> list[dict[str, Any]]:

@@ -11,22 +11,33 @@ speed-up of an exact point is not stored, since the exit counts give it exactly.
 from __future__ import annotations
 
 import bisect
-import functools
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, operating_point
+from exitbench.benchmarks.results.operating_point import FINAL
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
 from exitbench.reports.page.grouped_columns import GroupedColumns, grouped_columns
+from exitbench.reports.page.packed import json_bytes
+from exitbench.reports.page.page_room import PAGE_BYTES, PageRoom, by_network, group_names
+from exitbench.reports.page.stored_points import (
+    CURVE_KEY,
+    RATES,
+    CurveKey,
+    exits_of_curves,
+    stored_points,
+    stored_rates,
+    threshold_text,
+)
 from exitbench.reports.page.table_data import shown_text
 from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.names import figure_name
 from exitbench.reports.run_data.protocol_order import cautious_first
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.run_caches import CacheMetadata
@@ -34,34 +45,59 @@ from exitbench.reports.run_data.run_caches import CacheMetadata
 SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
 RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)
 """Operating points kept per unit of relative cost, from fine to coarse; the first that fits the budget is taken."""
+EXPLORER_SHARE = 0.7
+"""How much of a page's free room the curves may take."""
+JUDGED_TASKS = 48
+"""As many tasks as are drawn at several resolutions to choose one."""
 TOLERANCE = 0.0015
 """How far, as a share of the drawn height, a left-out point may lie from the line between its neighbours."""
 DASHES: dict[object, list[int]] = {"-": [], "--": [0, 6, 3], "-.": [0, 7, 3, 2, 3], ":": [0, 2, 3]}
-CURVE_KEY = ("cache", "protocol", "signal", "parameters")
-CurveKey = tuple[str, str, str, str]
-RATES = ("premature_all", "delayed_all", "premature_reached", "delayed_reached")
 
 
-def explorer_data(run: FinishedRun, budget: int = 2_000_000) -> dict[str, Any]:
-    """What the explorer of one run needs, as plain values; at most about ``budget`` characters of JSON."""
+def explorer_data(run: FinishedRun, budget: int = 2_000_000, room: PageRoom | None = None) -> dict[str, Any]:
+    """What the explorer of one run needs, as plain values; at most about ``budget`` characters of JSON.
+
+    Where even the coarsest curves are more than a page has ``room`` for, some tasks have none.
+    """
     tasks = explorer_tasks(run)
+    data = {
+        "units": {"score": SCORE_UNIT, "rate": RATE_UNIT, "cost": COST_UNIT},
+        "primary": run.suite["primary_speed_up"],
+        "signals": signal_looks(run),
+    }
+    resolution = finest_resolution(data, tasks, budget)
+    room = room or PageRoom(PAGE_BYTES)
+    room.spend([data, [task.metadata for task in tasks]])
+    offered = ((number, partial(tasks[number].curve_data, resolution)) for number in first_opened(run, tasks))
+    curves = room.kept(EXPLORER_SHARE, offered)
+    shown = [
+        task.metadata | ({"curves": curves[number]} if number in curves else {}) for number, task in enumerate(tasks)
+    ]
+    return data | {"resolution": resolution, "tasks": shown}
 
-    @functools.cache
-    def at_resolution(resolution: int) -> dict[str, Any]:
-        return {
-            "units": {"score": SCORE_UNIT, "rate": RATE_UNIT, "cost": COST_UNIT},
-            "resolution": resolution,
-            "primary": run.suite["primary_speed_up"],
-            "signals": signal_looks(run),
-            "tasks": [task.data(resolution) for task in tasks],
-        }
+
+def finest_resolution(data: dict[str, Any], tasks: Sequence[ExplorerTask], budget: int) -> int:
+    """The finest resolution at which tasks fit a budget, judged by the first ones where there are many."""
+    some = tasks[:JUDGED_TASKS]
+    budget = budget * len(some) // max(1, len(tasks))
 
     def fits(resolution: int) -> bool:
-        return len(json.dumps(at_resolution(resolution), separators=(",", ":"), ensure_ascii=False)) <= budget
+        return len(json_bytes(data | {"tasks": [task.data(resolution) for task in some]})) <= budget
 
     # The coarser, the smaller: the finest that fits is found by halving, the coarsest of all is taken as it is.
-    first = bisect.bisect_left(RESOLUTIONS[:-1], True, key=fits)
-    return at_resolution(RESOLUTIONS[first])
+    return RESOLUTIONS[bisect.bisect_left(RESOLUTIONS[:-1], True, key=fits)]
+
+
+def first_opened(run: FinishedRun, tasks: Sequence[ExplorerTask]) -> list[int]:
+    """The numbers of tasks by importance: the leading protocols first, and one network of every model and task."""
+    rank = {cache.name: number for number, cache in enumerate(by_network(run.caches))}
+    leading = {cache.name: run.leading_protocol([cache]) for cache in run.caches}
+
+    def importance(number: int) -> tuple[bool, int, int]:
+        cache, protocol = tasks[number].metadata["cache"], tasks[number].metadata["protocol"]
+        return protocol != leading[cache], rank[cache], number
+
+    return sorted(range(len(tasks)), key=importance)
 
 
 def lines_of(run: FinishedRun) -> list[tuple[str, str]]:
@@ -132,7 +168,11 @@ class ExplorerTask:
 
     def data(self, resolution: int) -> dict[str, Any]:
         """What the page reads, with the curves at a resolution."""
-        return {**self.metadata, "curves": [metadata | points.data(resolution) for metadata, points in self.curves]}
+        return {**self.metadata, "curves": self.curve_data(resolution)}
+
+    def curve_data(self, resolution: int) -> list[dict[str, Any]]:
+        """The curves at a resolution."""
+        return [metadata | points.data(resolution) for metadata, points in self.curves]
 
 
 def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
@@ -163,6 +203,8 @@ def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
                 "label": shown_text(task_with_model(run, cache)),
                 "cache": cache.name,
                 "protocol": protocol,
+                "group": list(map(shown_text, group_names(run, cache))),
+                "figure": figure_name(run, "trade-off", cache, protocol),
                 "layers": cache.layers,
                 "rows": cache.rows,
                 "costs": list(range(1, cache.layers + 1) if cache.costs is None else cache.costs),
@@ -254,77 +296,3 @@ def steps(values: NDArray[Any]) -> list[int | None]:
         return list(coded)
     left = iter(coded)
     return [next(left) if is_present else None for is_present in present]
-
-
-def threshold_text(value: float) -> float | str | None:
-    """A threshold for JSON: seven digits, infinity as a sign."""
-    if math.isnan(value):
-        return None
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return float(f"{value:.7g}")
-
-
-Stored = dict[CurveKey, dict[OperatingPoint, dict[str, Any]]]
-
-
-def stored_rates(run: FinishedRun) -> Stored:
-    """Rates over all layers, score and speed-up at every matched operating point: by curve, point and column."""
-    score_measures = {cache.name: cache.measure for cache in run.caches}
-    rates: Stored = {}
-    for row in run.rows.values():
-        if row.layer is not None or row.operating_point.kind != "speed_up" or math.isnan(row.value):
-            continue
-        curve_key = (row.cache, row.protocol, row.signal, row.parameters)
-        if row.measure in ("premature_rate", "delayed_rate"):
-            column = f"{row.measure.removesuffix('_rate')}_{row.decisions}"
-        elif row.measure in ("speed_up", score_measures.get(row.cache)) and not row.decisions:
-            column = "speed_up" if row.measure == "speed_up" else "score"
-        else:
-            continue
-        at_point = rates.setdefault(curve_key, {}).setdefault(row.operating_point, {})
-        at_point[column] = round(row.value, 4)
-        if column == "score":
-            ends = {name: end for name, end in (("low", row.low), ("high", row.high)) if end is not None}
-            at_point |= {name: round(end, 3) for name, end in ends.items() if not math.isnan(end)}
-            at_point |= {
-                "status": row.status,
-                "threshold": threshold_text(math.nan if row.threshold is None else row.threshold),
-            }
-    return rates
-
-
-ExitCounts = dict[str, list[int]]
-"""Operating point, as the files write it, to how many samples exit at each layer."""
-
-
-def exits_of_curves(run: FinishedRun) -> dict[CurveKey, ExitCounts]:
-    """The exit counts of every curve's stored operating points."""
-    stored = grouped_columns(run.files.columns("histograms"), (*CURVE_KEY, "kind", "operating_point"))
-    counts: dict[CurveKey, ExitCounts] = {}
-    for (cache, protocol, signal, parameters, kind, point), rows in stored.rows_of.items():
-        if kind == "exits":
-            order = np.argsort(stored.numbers("layer", rows), kind="stable")
-            of_layers = stored.numbers("count", rows)[order].astype(np.int64).tolist()
-            counts.setdefault((cache, protocol, signal, parameters), {})[point] = of_layers
-    return counts
-
-
-def stored_points(exits: ExitCounts, rates: dict[OperatingPoint, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Exit counts, rates, and score with its interval at the stored matched operating points."""
-    points: list[dict[str, Any]] = []
-    for text, counts in exits.items():
-        point = operating_point(text)
-        if point.kind != "speed_up":
-            continue
-        at_point = rates.get(point, {})
-        points.append(
-            {
-                "at": point.number,
-                "exits": counts,
-                "rates": [at_point.get(name) for name in RATES],
-                "speed_up": at_point.get("speed_up"),
-                **{name: at_point.get(name) for name in ("score", "low", "high", "status", "threshold")},
-            }
-        )
-    return points

@@ -68,9 +68,9 @@ class JointView:
         return formatted(joint_table(self.contest))
 
     @property
-    def tables(self) -> list[FormattedTable]:
+    def tables(self) -> list[Table]:
         """What opens on demand."""
-        return [self.table]
+        return [self.table.table]
 
     @cached_property
     def lead(self) -> Table:

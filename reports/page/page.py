@@ -16,6 +16,7 @@ from exitbench.reports.page.chart_data import chart_data
 from exitbench.reports.page.explorer import explorer_data
 from exitbench.reports.page.joint_view import JointView, Screen, screens_of
 from exitbench.reports.page.packed import packed
+from exitbench.reports.page.page_room import PAGE_BYTES, PageRoom
 from exitbench.reports.page.run_view import RunContent, RunView, content_of, topics_of
 from exitbench.reports.page.table_data import shown_text
 from exitbench.reports.page.templating import rendered
@@ -26,6 +27,11 @@ from exitbench.reports.sentences import listed
 
 EXPLORER_CHARACTERS = 1_200_000
 """How much JSON the explorers of a page may hold; packed, about a third of it counts towards the page."""
+
+DATA_MARK = "<!--data-->\n"
+"""Where the data stands in the template."""
+SLACK = 20_000
+"""Signs less than are free, once data took more than was counted."""
 
 APART = "What shares no cache, protocol and speed-up with the others stands by itself below."
 """What the first of several first screens says of the others."""
@@ -67,19 +73,26 @@ class Page:
         self.joint = [screen for screen in self.screens if isinstance(screen, JointView)]
         self._every: list[Screen] = [*self.views, *self.joint]
 
-    @property
-    def data(self) -> dict[str, str]:
-        """What scripts read, packed: the explorers' curves, all tables with their other formats, and charts."""
+    def data(self, free: int) -> dict[str, str]:
+        """What scripts read, packed: the explorers' curves, tables with their other formats, and charts.
+
+        Of each run as much as fits into its share of the ``free`` signs of the page.
+        """
         budget = EXPLORER_CHARACTERS // len(self.views)
+        rooms = [PageRoom(free // len(self.views)) for _ in self.views]
+        both = list(zip(self.views, rooms, strict=True))
         glossary = {key: f"{term.title}: {term.definition}" for key, term in GLOSSARY.items()}
+        tables = [view.data(room) for view, room in both]
         parts: dict[str, Any] = {
-            "explorer": [{"run": shown_text(view.name), **explorer_data(view.run, budget)} for view in self.views],
-            "tables": {"glossary": glossary, "runs": [view.data() for view in self._every]},
+            "explorer": [
+                {"run": shown_text(view.name), **explorer_data(view.run, budget, room)} for view, room in both
+            ],
+            "tables": {"glossary": glossary, "runs": [*tables, *(joint.data() for joint in self.joint)]},
+            "charts": [chart_data(view.run, room) for view, room in both],
             "downloads": [
-                *(view.texts for view in self.views),
+                *(view.texts(data, room) for (view, room), data in zip(both, tables, strict=True)),
                 *({joint.table.table.name: dict(joint.table.texts)} for joint in self.joint),
             ],
-            "charts": [chart_data(view.run) for view in self.views],
         }
         return {name: packed(part) for name, part in parts.items()}
 
@@ -90,15 +103,30 @@ class Page:
             "screens": self.screens,
             "apart": APART,
             "title": listed(list(dict.fromkeys(str(view.run.suite["name"]) for view in self.views))),
-            "topics": topics_of([table.table for view in self._every for table in view.tables]),
+            "topics": topics_of([table for view in self._every for table in view.tables]),
             "glossary": GLOSSARY,
             "decisions": DECISIONS,
             "protocols": PROTOCOLS,
-            "data": self.data,
             "origin": origins(self.views),
             "home": home,
         }
-        return rendered("page.html.j2", context)
+        before, mark, after = rendered("page.html.j2", context).rpartition(DATA_MARK)
+        assert mark  # what names the page shows is escaped, so that none can be a mark
+        free = PAGE_BYTES - len(before.encode()) - len(after.encode())
+        return f"{before}{self.scripts(free)}{after}"
+
+    def scripts(self, free: int) -> str:
+        """The data as elements of the page, of at most ``free`` signs unless names alone take more."""
+        room = free
+        while True:
+            texts = self.data(room)
+            scripts = "".join(
+                f'<script type="text/plain" id="data-{name}">{text}</script>\n' for name, text in texts.items()
+            )
+            if len(scripts) <= free or room <= 0:
+                return scripts
+            # Counted in another order than they stand in, parts that resemble each other seemed smaller than they are.
+            room -= len(scripts) - free + SLACK
 
     def write(self, out: Path) -> None:
         """Write the page to the file ``out``; whole or not at all."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-from exitbench.reports.formats.all_formats import FormattedTable, formatted
+from exitbench.benchmarks.results.vocabulary import AVERAGE
+from exitbench.reports.formats.all_formats import formatted
 from exitbench.reports.page.explorer import signal_looks
 from exitbench.reports.page.forest import Forest, forest_of
-from exitbench.reports.page.table_data import shown_text, table_data
+from exitbench.reports.page.page_room import PageRoom, by_network, by_question, group_names
+from exitbench.reports.page.table_data import named_table, shown_text, table_data
 from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.names import figure_name
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.run_data.provenance import SourceRows, task_with_model
 from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.tables.all_tables import tables_of
-from exitbench.reports.tables.per_task import task_table
+from exitbench.reports.tables.per_task import task_name, task_table
 from exitbench.reports.tables.table import TOPICS, Cell, Table
 from exitbench.reports.tables.table_parts import BEST_NOTE, MARK_NOTES
 from exitbench.reports.verdict.alert import Alert, plural
@@ -28,18 +31,21 @@ from exitbench.reports.verdict.setting import network_line, protocol_line
 from exitbench.reports.verdict.standings import Standings
 from exitbench.reports.verdict.verdict import RunVerdict, Sentence, verdict_of
 
+TASKS_SHARE, TABLES_SHARE, DOWNLOADS_SHARE = 0.5, 0.5, 1.0
+"""How much of a page's free room tasks' tables may take, then the questions' tables, and last all other formats."""
+
 
 @dataclass(frozen=True)
 class RunContent:
-    """A run with its tables in their formats."""
+    """A run with its tables."""
 
     run: FinishedRun
-    tables: Sequence[FormattedTable]
+    tables: Sequence[Table]
 
 
 def content_of(run: FinishedRun) -> RunContent:
     """All tables of a run."""
-    return RunContent(run, [formatted(table) for table in tables_of(run)])
+    return RunContent(run, tables_of(run))
 
 
 class RunView:
@@ -115,42 +121,74 @@ class RunView:
         return protocol_line(self.run, self.verdict.protocol)
 
     @cached_property
-    def tables(self) -> list[FormattedTable]:
+    def tables(self) -> list[Table]:
         """What opens on demand by question: the first screen's table with all its notes, then the run's others."""
-        return [*([] if self.lead is None else [formatted(self.lead)]), *self.content.tables]
+        return [*([] if self.lead is None else [self.lead]), *self.content.tables]
 
     @cached_property
-    def task_tables(self) -> list[FormattedTable]:
-        """A table per task, in the suite's order."""
-        tables = (task_table(self.run, cache, self.run.leading_protocol([cache])) for cache in self.run.caches)
-        return [formatted(table) for table in tables]
+    def leading(self) -> list[str]:
+        """The protocols that caches are read under first."""
+        return list(dict.fromkeys(self.run.leading_protocol([cache]) for cache in self.run.caches))
 
-    @property
-    def texts(self) -> dict[str, dict[str, str]]:
-        """The tables that can be downloaded, by name and format."""
-        return {table.table.name: dict(table.texts) for table in (*self.tables, *self.task_tables)}
+    def task_table(self, cache: CacheMetadata) -> Table:
+        """The table of one task."""
+        return task_table(self.run, cache, self.run.leading_protocol([cache]))
 
-    def data(self) -> dict[str, Any]:
-        """What scripts build tables from."""
-        caches = zip(self.run.caches, self.task_tables, strict=True)
+    def data(self, room: PageRoom) -> dict[str, Any]:
+        """What scripts build tables from, as far as a page has room for it; of the others what they are called."""
+        names = [named_table(table) | self._of_table(table) for table in self.tables]
+        tasks_named = [self._of_task(cache) | {"named": task_name(cache)} for cache in self.run.caches]
+        looks = signal_looks(self.run)
+        room.spend([names, tasks_named, looks])
+        in_turn = by_question(self.tables, self.leading, f"differences-{AVERAGE}")
+        caches = by_network(self.run.caches)
+        tasks = room.kept(TASKS_SHARE, ((cache.name, partial(self._task, cache)) for cache in caches))
+        tables = room.kept(TABLES_SHARE, ((number, partial(self._table, self.tables[number])) for number in in_turn))
         return {
             "name": shown_text(self.name),
-            "leading": list(dict.fromkeys(self.run.leading_protocol([cache]) for cache in self.run.caches)),
-            "signals": signal_looks(self.run),
-            "tables": [self._table(table.table) | {"topic": table.table.topic} for table in self.tables],
-            "tasks": [
-                {
-                    "title": shown_text(task_with_model(self.run, cache)),
-                    "cache": cache.name,
-                    "intro": shown_text(intro(cache)),
-                    "table": self._table(table.table),
-                }
-                for cache, table in caches
-            ],
+            "leading": self.leading,
+            "signals": looks,
+            "tables": [named | tables.get(number, {}) for number, named in enumerate(names)],
+            "tasks": [named | tasks.get(named["cache"], {}) for named in tasks_named],
+        }
+
+    def texts(self, data: Mapping[str, Any], room: PageRoom) -> dict[str, dict[str, str]]:
+        """The formats of the tables in ``data`` that can be downloaded, by name, as far as a page has room for them."""
+        whole = {table["name"] for table in data["tables"] if "rows" in table}
+        tables = [partial(texts_of, table) for table in self.tables if table.name in whole]
+        names = [table.name for table in self.tables if table.name in whole]
+        for cache, task in zip(self.run.caches, data["tasks"], strict=True):
+            if "table" in task:
+                names.append(task["table"]["name"])
+                tables.append(partial(self._task_texts, cache))
+        return room.kept(DOWNLOADS_SHARE, zip(names, tables, strict=True))
+
+    def _of_table(self, table: Table) -> dict[str, Any]:
+        return {"topic": table.topic, "model": shown_text(table.model)}
+
+    def _of_task(self, cache: CacheMetadata) -> dict[str, Any]:
+        """What a task is called, by what it is chosen, and the figures that show what its charts do."""
+        protocol = self.run.leading_protocol([cache])
+        return {
+            "title": shown_text(task_with_model(self.run, cache)),
+            "cache": cache.name,
+            "group": list(map(shown_text, group_names(self.run, cache))),
+            **{kind: figure_name(self.run, kind, cache, protocol) for kind in ("risk", "scores")},
         }
 
     def _table(self, table: Table) -> dict[str, Any]:
         return table_data(table, self.source.origin)
+
+    def _task(self, cache: CacheMetadata) -> dict[str, Any]:
+        return {"intro": shown_text(intro(cache)), "table": self._table(self.task_table(cache))}
+
+    def _task_texts(self, cache: CacheMetadata) -> Mapping[str, str]:
+        return texts_of(self.task_table(cache))
+
+
+def texts_of(table: Table) -> Mapping[str, str]:
+    """A table in every format."""
+    return formatted(table).texts
 
 
 def intro(cache: CacheMetadata) -> str:

@@ -60,14 +60,20 @@ def row_data(row: TableRow, origin: Origin) -> list[Any]:
     return [row.kind, *(cell_data(cell, origin) for cell in row.cells)]
 
 
-def table_data(table: Table, origin: Origin) -> dict[str, Any]:
-    """A table as the scripts read it."""
-    measures = dict.fromkeys(column.measure for column in table.columns if column.measure in GLOSSARY)
+def named_table(table: Table) -> dict[str, Any]:
+    """What a table is called, and what it is about."""
     return {
         "name": table.name,
         "title": shown_text(table.title),
         "question": table.question,
         "protocol": table.protocol,
+    }
+
+
+def table_data(table: Table, origin: Origin) -> dict[str, Any]:
+    """A table as the scripts read it."""
+    measures = dict.fromkeys(column.measure for column in table.columns if column.measure in GLOSSARY)
+    return named_table(table) | {
         "columns": [
             [shown_text(column.title), shown_text(column.group), column.measure, column.better]
             for column in table.columns

@@ -5,7 +5,8 @@ Names come from signals, tasks and classes that anybody may have written; they a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -144,7 +145,7 @@ class FinishedRun:
 
     def leading_protocol(self, caches: Sequence[CacheMetadata] | None = None) -> str:
         """The protocol that some caches (default: all) are read under first: the most cautious of those most have."""
-        own = [protocol for cache in self.caches if caches is None or cache in caches for protocol in cache.protocols]
+        own = [protocol for cache in (self.caches if caches is None else caches) for protocol in cache.protocols]
         chosen = [protocol for protocol in self.protocols if protocol in own and protocol != "in-sample"]
         most = max(map(own.count, chosen), default=0)
         return leading_protocol([protocol for protocol in chosen if own.count(protocol) == most])
@@ -161,6 +162,17 @@ class FinishedRun:
     def identical(self) -> list[Identical]:
         """Entries that agree in every number."""
         return identical_entries(self)
+
+    @cached_property
+    def _identical_on(self) -> dict[tuple[str, str], list[Identical]]:
+        on: dict[tuple[str, str], list[Identical]] = {}
+        for twins in self.identical:
+            on.setdefault((twins.protocol, twins.cache.name), []).append(twins)
+        return on
+
+    def identical_on(self, caches: Iterable[CacheMetadata], protocol: str) -> list[Identical]:
+        """Entries that agree in every number on some of the run's caches, under one protocol."""
+        return [twins for cache in caches for twins in self._identical_on.get((protocol, cache.name), [])]
 
     def row(
         self,
@@ -261,12 +273,35 @@ class FinishedRun:
         title = next((entry.title for entry in self.entries if entry.signal == signal), signal)
         return f"{title} ({parameters})" if parameters else title
 
+    @cached_property
+    def _networks(self) -> Counter[tuple[str, str, str]]:
+        """How many caches there are of a model, split and task."""
+        return Counter((cache.model, cache.split, cache.task) for cache in self.caches)
+
     def task_title(self, cache: CacheMetadata) -> str:
         """The heading of a cache's columns among those of its model: the task, or the cache if tasks repeat."""
-        group = next(group for group in self.groups if cache in group.caches)
-        if [other.task for other in group.caches].count(cache.task) > 1:
+        if self._networks[cache.model, cache.split, cache.task] > 1:
             return cache.name
+        return self.plain_task(cache)
+
+    def plain_task(self, cache: CacheMetadata) -> str:
+        """What the task of a cache is called, however many caches share it."""
         return TASK_TITLES.get(cache.task, cache.task)
+
+    @cached_property
+    def network_names(self) -> dict[str, str]:
+        """What tells the caches of one model, split and task apart, by cache: the seeds of their networks.
+
+        Where those are not recorded, or are not different, it is the name of the cache.
+        """
+        seeds = {cache.name: self.record["caches"][cache.name].get("network_seed") for cache in self.caches}
+        alike = Counter((cache.model, cache.split, cache.task, seeds[cache.name]) for cache in self.caches)
+        return {
+            cache.name: cache.name
+            if seeds[cache.name] is None or alike[cache.model, cache.split, cache.task, seeds[cache.name]] > 1
+            else f"seed {seeds[cache.name]}"
+            for cache in self.caches
+        }
 
     def task_heading(self, cache: CacheMetadata) -> str:
         """A task with its measure, where that is not accuracy."""

@@ -6,7 +6,7 @@ import hashlib
 import re
 
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.run_data.run_caches import Group
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 
 
 def slug(text: str) -> str:
@@ -19,6 +19,11 @@ def slug(text: str) -> str:
     if plain == text.lower():
         return plain
     return "-".join(filter(None, (plain, hashlib.sha256(text.encode()).hexdigest()[:6])))
+
+
+def figure_name(run: FinishedRun, kind: str, cache: CacheMetadata, protocol: str) -> str:
+    """The file name of a figure of one cache."""
+    return "-".join([kind, slug(cache.name), *([protocol] if len(run.protocols) > 1 else [])])
 
 
 def table_name(run: FinishedRun, *parts: str, group: Group | None = None, protocol: str = "") -> str:

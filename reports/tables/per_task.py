@@ -10,8 +10,13 @@ from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.tables.cells import dis_cell, number_cell, speed_at_loss
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
-from exitbench.reports.tables.table_parts import bound_table_rows, entry_rows, finished, foot_rows
+from exitbench.reports.tables.table_parts import bound_table_rows, entry_rows, finished, foot_rows, says_something
 from exitbench.reports.tables.task_scores import score_cell
+
+
+def task_name(cache: CacheMetadata) -> str:
+    """What the table of a task is called."""
+    return f"task-{slug(cache.name)}"
 
 
 def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
@@ -64,7 +69,7 @@ def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
     rows = entry_rows(run, cells) + bound_table_rows(run, ("fixed", "random", "oracle", "final"), cells)
     rows += foot_rows(run, cells)
     table = Table(
-        name=f"task-{slug(cache.name)}",
+        name=task_name(cache),
         title=f"{task_with_model(run, cache)}, {protocol}",
         question="What does each signal do on this task?",
         topic="tasks",
@@ -75,6 +80,12 @@ def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
         model=cache.model,
     )
     return finished(run, table, Group(cache.model, cache.split, (cache,)))
+
+
+def task_tables(run: FinishedRun) -> list[Table]:
+    """The table of every task, under the protocol that it is read under first."""
+    tables = (task_table(run, cache, run.leading_protocol([cache])) for cache in run.caches)
+    return [table for table in tables if says_something(table)]
 
 
 def summary_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:

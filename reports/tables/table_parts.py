@@ -10,6 +10,7 @@ from exitbench.benchmarks.statistics.power import POWER
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.identical import Identical
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group
+from exitbench.reports.sentences import listed
 from exitbench.reports.tables.table import Cell, Table, TableRow, label
 
 CellOf = Callable[[str, str], list[Cell]]
@@ -28,6 +29,8 @@ MARK_NOTES = {
 AGREEMENT_NOTE = "Right means: agrees with the last layer{which}; labels play no part."
 COST_NOTE = "Speed-up{which}: the cost of the last layer over the mean cost paid, by the costs that the cache holds."
 TRAINING_NOTE = "The network was trained on the scored rows{which}."
+MOST_NAMES = 12
+"""As many caches as a note names; of more, the first ones."""
 ABSENT_NOTE = "Cannot run here and have no row: {}."
 BEST_NOTE = (
     "Bold: best of the column. Underlined: not significantly worse than the best (p > 0.05 with Holm's adjustment "
@@ -83,11 +86,7 @@ def where(run: FinishedRun, group: Group, protocol: str) -> str:
 
 def finished(run: FinishedRun, table: Table, group: Group | None = None) -> Table:
     """The table with the notes its cells need behind its own."""
-    identical = [
-        twins
-        for twins in run.identical
-        if group is not None and twins.protocol == table.protocol and twins.cache in group.caches
-    ]
+    identical = run.identical_on(() if group is None else group.caches, table.protocol)
     absent = absent_names(run, table, group)
     rows = tuple(row for row in table.rows if row.cells[0].text not in absent)
     own = [*table.notes, *flattered_notes(run, table), *training_notes(run, table, group), *cache_notes(run, group)]
@@ -147,7 +146,9 @@ def cache_notes(run: FinishedRun, group: Group | None) -> list[str]:
         ([cache for cache in caches if cache.role == "train"], TRAINING_NOTE),
     ):
         if unusual:
-            which = "" if len(unusual) == len(caches) else f" (on {', '.join(cache.name for cache in unusual)})"
+            names = [cache.name for cache in unusual]
+            few = ", ".join(names) if len(names) <= MOST_NAMES else listed(names)
+            which = "" if len(unusual) == len(caches) else f" (on {few})"
             notes.append(sentence.format(which=which))
     return notes
 

@@ -10,10 +10,15 @@ from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.sentences import listed, short_name
 from exitbench.reports.verdict.alert import plural
 
+MOST_MODELS = 4
+"""As many models as the line on networks describes; the others are counted."""
+
 
 def network_line(run: FinishedRun) -> str:
     """The networks of every model: depth, tasks, how many were trained, and from which seeds."""
-    return "; ".join(group_line(run, group) for group in run.groups) + "."
+    more = len(run.groups) - MOST_MODELS
+    lines = [group_line(run, group) for group in run.groups[:MOST_MODELS]]
+    return "; ".join([*lines, *([f"and {plural(more, 'more model')}"] if more > 0 else [])]) + "."
 
 
 def group_line(run: FinishedRun, group: Group) -> str:

@@ -19,6 +19,7 @@ from exitbench.reports.asked_views import table_file, view_named, write_figures
 from exitbench.reports.figures.catalogue import figures_of
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.tables.all_tables import tables_of
+from exitbench.reports.tables.per_task import task_tables
 from exitbench.reports.write_views import write_views
 from tests.support.command_line import exit_code
 from tests.support.page_runs import main_run
@@ -42,7 +43,7 @@ def test_without_a_name_every_table_and_figure_is_listed(run_dir: Path, capsys: 
     names = [line.split()[0] for line in lines]
     assert names == [
         "name",
-        *(table.name for table in tables_of(run)),
+        *(table.name for table in (*tables_of(run), *task_tables(run))),
         "name",
         *(figure.name for figure in figures_of(run)),
     ]
@@ -81,7 +82,8 @@ def test_a_table_without_a_format_is_printed(run_dir: Path, capsys: pytest.Captu
 
 def test_every_table_comes_in_every_format(run_dir: Path) -> None:
     assert exit_code("table", run_dir, "--all") == 0
-    tables = tables_of(FinishedRun(run_dir))
+    run = FinishedRun(run_dir)
+    tables = [*tables_of(run), *task_tables(run)]
     names = {f"{table.name}.{ending}" for table in tables for ending in ("csv", "md", "tex", "parquet")}
     assert {path.name for path in (run_dir / "tables").iterdir()} == names
 

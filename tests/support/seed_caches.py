@@ -12,15 +12,26 @@ from exitbench.cache import Model, Task
 
 
 def seeds_of(
-    folder: Path, count: int, *, rows: int = 150, group_rows: int | None = None, task: str = "t", model: str = "m"
+    folder: Path,
+    count: int,
+    *,
+    rows: int = 150,
+    group_rows: int | None = None,
+    task: str = "t",
+    model: str = "m",
+    rows_seed: int = 7,
+    first_seed: int = 100,
 ) -> list[Path]:
-    """Caches on the same ids and labels, whose logits are another network's each time."""
-    rng = np.random.default_rng(7)
+    """Caches on the same ids and labels, whose logits are another network's each time.
+
+    ``rows_seed`` draws the rows, ``first_seed`` and those after it the networks.
+    """
+    rng = np.random.default_rng(rows_seed)
     labels = rng.integers(0, 3, rows)
     easy = rng.normal(1.0, 1.0, rows)  # what all networks share about a row
     paths = []
     for seed in range(count):
-        own = np.random.default_rng(100 + seed)
+        own = np.random.default_rng(first_seed + seed)
         logits = own.normal(size=(3, rows, 3)) + own.normal(0, 0.2)
         for layer in range(3):
             logits[layer, np.arange(rows), labels] += (0.5 + layer) * easy

@@ -103,14 +103,19 @@ def across_rows(
     groups: dict[tuple[str, str], list[AveragedCache]] = {}
     for cache in caches:
         groups.setdefault((cache.model, cache.split), []).append(cache)
-    every_test = list(tests)
+    tests_of: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for test in tests:
+        tests_of.setdefault((test["model"], test["split"], test["protocol"]), []).append(test)
+    rows_of: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        rows_of.setdefault((row.model, row.split), []).append(row)
     across: list[AcrossRow] = []
     for (model, split), several in groups.items():
         if len(several) < 2:
             continue
         names = [cache.cache for cache in several]
         metrics = {cache.cache: cache.metric for cache in several}
-        own = [row for row in rows if (row.model, row.split) == (model, split)]
+        own = rows_of.get((model, split), [])
         for protocol in dict.fromkeys(row.protocol for row in own):
             columns = mean_columns(own, protocol, names, metrics, entries)
             flattered = {
@@ -130,10 +135,7 @@ def across_rows(
             )
             across += rank_rows(group)
             across += normalised_rows(group, resamples, seed)
-            own_group = (model, split, protocol)
-            across += practical_rows(
-                group, [test for test in every_test if (test["model"], test["split"], test["protocol"]) == own_group]
-            )
+            across += practical_rows(group, tests_of.get((model, split, protocol), []))
             across += variance_rows(group)
     return across
 

@@ -10,9 +10,9 @@ is not that of another.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ Metrics = Mapping[str, str]
 Name = tuple[str, str]
 """Signal and parameters."""
 
+Item = TypeVar("Item")
+
 
 @dataclass(frozen=True)
 class MeanColumn:
@@ -46,6 +48,21 @@ class MeanColumn:
     parameters: str
     question: Question
     rows: Mapping[str, Row]
+
+
+class CacheIndex(Generic[Item]):
+    """Rows or pairs by their cache: groups of caches are many, and each would otherwise search everything."""
+
+    def __init__(self, items: Sequence[Item], cache_of: Callable[[Item], str]) -> None:
+        self._items = items
+        self._positions: dict[str, list[int]] = {}
+        for position, item in enumerate(items):
+            self._positions.setdefault(cache_of(item), []).append(position)
+
+    def of(self, caches: Collection[str]) -> list[Item]:
+        """Those of some caches, in the order in which they were given."""
+        positions = sorted(position for cache in caches for position in self._positions.get(cache, ()))
+        return [self._items[position] for position in positions]
 
 
 def averages(
@@ -65,6 +82,7 @@ def averages(
     means: list[Row] = []
     tests: list[dict[str, Any]] = []
     every_pair = list(pairs)
+    rows_on, pairs_on = CacheIndex(rows, lambda row: row.cache), CacheIndex(every_pair, lambda pair: str(pair["cache"]))
     by_protocol = {}
     for protocol in dict.fromkeys(row.protocol for row in rows):
         groups = averaged_groups([cache for cache in caches if protocol in cache.protocols])
@@ -74,11 +92,11 @@ def averages(
             if key not in own_groups:
                 continue
             group = own_groups[key]
-            own_pairs = [pair for pair in every_pair if pair["protocol"] == protocol]
             names = group.names
+            own_pairs = [pair for pair in pairs_on.of(names) if pair["protocol"] == protocol]
             columns = {"cache": "", **group.key_columns, "protocol": protocol}
             errors = AverageErrors(group.caches, group.over)
-            group_rows = [row for row in rows if row.cache in names]
+            group_rows = rows_on.of(names)
             with_dis = entries if group.over == "task" else ()
             means_of = mean_columns(group_rows, protocol, names, metrics, with_dis)
             averaged = [mean_row(columns, column, names, metrics, errors) for column in means_of]

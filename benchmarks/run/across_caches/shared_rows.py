@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -48,8 +49,8 @@ def rows_of_caches(paths: Sequence[Path], manifests: Mapping[str, Manifest]) -> 
 
 def sharing_caches(digests: Mapping[str, str]) -> set[str]:
     """The caches whose rows another one has too."""
-    counts = list(digests.values())
-    return {name for name, digest in digests.items() if counts.count(digest) > 1}
+    counts = Counter(digests.values())
+    return {name for name, digest in digests.items() if counts[digest] > 1}
 
 
 def rows_digest(cache: Cache) -> str:

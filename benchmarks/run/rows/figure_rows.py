@@ -6,7 +6,7 @@ them the exact curve moves by less than a screen can show.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +25,7 @@ from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import ENTRY_COLUMNS, Row, columns_table, table_of
+from exitbench.benchmarks.run.rows.sample_readings import SampleReadings
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.suites.questions import layers_at
@@ -43,10 +44,14 @@ class FigureData:
         self.samples = samples
         self.layers = layers_at(layers, samples.depth)
         self._tables: dict[str, list[pa.Table]] = {name: [empty(name)] for name in FIGURE_TABLES if name in wanted}
+        self._readings = SampleReadings(samples)
 
-    def tables(self) -> dict[str, pa.Table]:
-        """The wanted tables by the name of their file."""
-        return {name: pa.concat_tables(parts) for name, parts in self._tables.items()}
+    def tables(self) -> dict[str, Iterable[pa.Table]]:
+        """The wanted tables by the name of their file, each in parts that may be made only when they are asked for."""
+        tables: dict[str, Iterable[pa.Table]] = {
+            name: [pa.concat_tables(parts)] for name, parts in self._tables.items()
+        }
+        return {**tables, "samples": self._readings} if "samples" in tables else tables
 
     def add(
         self,
@@ -64,7 +69,8 @@ class FigureData:
         values = {point: merged.at(point) for point in points if point.kind != "tau"}
         for point, value in values.items():
             if value.exits is not None:
-                self._keep("samples", sample_rows(columns, point, value.exits, self.samples))
+                if "samples" in self._tables:
+                    self._readings.add(columns, point, value.exits)
                 self._keep("histograms", exit_histogram_rows(columns, point, value.exits, self.samples))
         measure = self.samples.measure
         for piece in pieces:
@@ -164,27 +170,6 @@ def _bound_rows(columns: Mapping[str, Any], tally: Tally, samples: Samples) -> p
         "score": tally.score(samples.measure),
     }
     return columns_table("curves", values, len(tally.relative_cost))
-
-
-def sample_rows(
-    columns: Mapping[str, Any], point: OperatingPoint, exits: NDArray[np.int64], samples: Samples
-) -> pa.Table:
-    """Exit layer, answer and right or wrong of every sample at one operating point."""
-    answers = samples.predictions[exits - 1, np.arange(samples.size)]
-    return columns_table(
-        "samples",
-        {
-            **columns,
-            "operating_point": point.text,
-            "id": samples.ids,
-            "group": samples.groups,
-            "exit_layer": exits.astype(np.int32),
-            "prediction": answers.astype(np.int32),
-            "label": samples.labels.astype(np.int32),
-            "right": answers == samples.labels,
-        },
-        samples.size,
-    )
 
 
 def exit_histogram_rows(

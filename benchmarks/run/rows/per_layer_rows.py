@@ -130,7 +130,7 @@ def mean_pairs(
 
     Of caches that share rows the errors are averaged, as if they agreed wholly: the largest that it can be.
     """
-    caches = [cache.cache for cache in errors.caches]
+    caches = {cache.cache for cache in errors.caches}
     gathered: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for pair in pairs:
         if pair["decisions"] == PER_LAYER and pair["protocol"] == columns["protocol"] and pair["cache"] in caches:

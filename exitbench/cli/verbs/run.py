@@ -17,7 +17,7 @@ from exitbench.cli.options.jobs_option import processes_for
 from exitbench.cli.options.memory_option import MemoryOption, use_memory
 from exitbench.cli.options.part_option import PartOption, parse_part
 from exitbench.cli.target_option import TargetOption, target_name
-from exitbench.cli.terminal import echo, terminal_console
+from exitbench.cli.terminal import echo, echo_few, terminal_console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,6 +212,7 @@ def run_and_report(
     from exitbench.benchmarks.run.run_suite import run_suite
     from exitbench.output_folder import claimed
     from exitbench.reports.run_data.finished_run import FinishedRun
+    from exitbench.reports.run_summary import summary_lines, verdict_lines
 
     with claimed(folder):  # until its report is written
         arguments = ["exitbench", *sys.argv[1:]]
@@ -221,16 +222,14 @@ def run_and_report(
         run = FinishedRun(outcome.path, subject)
         if verbose:
             print_tasks(run)
-        print_summary(run)
-        for line in outcome.left_out:
-            echo(f"note: left out: {line}", err=True)
+        echo(*summary_lines(run), "")
+        echo_few([f"note: left out: {line}" for line in outcome.left_out], "run.json under 'notes'")
         for line in outcome.failed_checks:
             echo(f"warning: {line}; see exitbench test-signal", err=True)
-        for failure in outcome.failures:
-            echo(f"failed: {failure.label}: {failure.reason}", err=True)
+        echo_few([f"failed: {failure.label}: {failure.reason}" for failure in outcome.failures], "run.json")
         where = f"{'results' if outcome.complete else 'incomplete results'} in {outcome.path}"
         echo(f"{where}, report in {outcome.path / 'report.html'}" if report else where)
-        print_verdict(run)
+        echo(*verdict_lines(run))
         if report:
             from exitbench.reports.write_views import write_views
 
@@ -253,7 +252,7 @@ def do_part(
     from exitbench.benchmarks.run.run_suite import run_part
 
     count, failures = run_part(suite, folder, part, executor=executor, directories=signals_dirs, force=force)
-    for failure in failures:
+    for failure in failures:  # all: a part leaves no run.json
         echo(f"failed: {failure.label}: {failure.reason}", err=True)
     echo(
         f"part {part[0]} of {part[1]} in {folder}: {count} signals on caches; "
@@ -306,20 +305,6 @@ def parse_numbers(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InputError(f"expected numbers such as 2,3,4 for --speed-ups, found {text!r}") from None
-
-
-def print_summary(run: FinishedRun) -> None:
-    """Print one compact table of all tasks, and what its marks mean."""
-    from exitbench.reports.run_summary import summary_lines
-
-    echo(*summary_lines(run), "")
-
-
-def print_verdict(run: FinishedRun) -> None:
-    """Print the verdict."""
-    from exitbench.reports.run_summary import verdict_lines
-
-    echo(*verdict_lines(run))
 
 
 def print_tasks(run: FinishedRun) -> None:

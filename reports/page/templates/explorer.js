@@ -7,7 +7,7 @@
   let W = 700, H = 430, scale = null, near = null, swept = null;
 
   const tasks = runs.flatMap((run) => run.tasks.map((task) => ({
-    ...task, label: run.run ? `${task.label} (${run.run})` : task.label, looks: run.signals, units: run.units, primary: run.primary, lines: null,
+    ...task, label: run.run ? `${task.label} (${run.run})` : task.label, group: run.run ? [`${task.group[0]} (${run.run})`, ...task.group.slice(1)] : task.group, looks: run.signals, units: run.units, primary: run.primary, lines: null,
   })));
   if (tasks.length === 0) {
     at("remark").textContent = "This run stored no curves to explore.";
@@ -198,7 +198,7 @@
     const words = new URLSearchParams(location.hash.slice("#explorer?".length));
     const task = tasks.find((candidate) => candidate.label === words.get("task") && candidate.protocol === words.get("protocol"));
     if (!task) return false;
-    at("task").value = task.label;
+    choose(task.label);
     fillProtocols(task.protocol);
     const speed = Number(words.get("at")), [from, to] = (words.get("zoom") ?? "").split("-").map(Number);
     if (speed >= 1 && speed < 100) state.speed = speed;
@@ -243,7 +243,11 @@
     fillProtocols(at("protocol").value);
     const before = state.task;
     state.task = tasks.find((task) => task.label === at("task").value && task.protocol === at("protocol").value);
-    state.task.lines ??= state.task.curves.map((curve) => decodeCurve(curve, state.task, state.task.units));
+    const room = Boolean(state.task.curves);
+    for (const part of [document.querySelector(".explorer"), at("exits")]) part.hidden = !room;
+    document.querySelector("#explorer > .left-out")?.remove();
+    if (!room) at("remark").after(leftOut("The curve", "figure", state.task.figure));
+    state.task.lines ??= (state.task.curves ?? []).map((curve) => decodeCurve(curve, state.task, state.task.units));
     if (before !== null && before.looks !== state.task.looks) state.hidden = new Set();
     const exact = state.task.lines.some((line) => line.exact);
     at("score-heading").textContent = scoreName(state.task);
@@ -330,10 +334,11 @@
   at("whole").addEventListener("click", () => zoom(1, Infinity));
   at("range").addEventListener("input", () => { state.speed = Math.exp((Number(at("range").value) / 1000) * Math.log(fastest())); update(); });
   at("exits").addEventListener("toggle", update);
-  for (const id of ["task", "protocol"]) at(id).addEventListener("change", chooseTask);
+  at("protocol").addEventListener("change", chooseTask);
   at("decisions").addEventListener("change", update);
 
-  for (const label of new Set(tasks.map((task) => task.label))) option(at("task"), label, label);
+  const labels = new Map(tasks.map((task) => [task.label, task.group]));
+  const choose = fillChoice(at("task"), [...labels].map(([label, group]) => ({ value: label, text: label, group })), chooseTask);
   const recalled = recall();
   chooseTask();
   ready = true;

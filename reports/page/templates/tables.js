@@ -94,6 +94,12 @@ class ShownTable {
     return node;
   }
   download(kind, texts) {
+    if (!texts[this.data.name]) {
+      const made = leftOut("This file", "table", this.data.name);
+      made.lastChild.append(` --format ${kind === "tex" ? "latex" : kind}`);
+      if (!this.node.querySelector(".left-out")) this.place.before(made);
+      return;
+    }
     const link = create("a", { href: URL.createObjectURL(new Blob([texts[this.data.name][kind]], { type: `${types[kind]};charset=utf-8` })), download: `${this.data.name}.${kind}` });
     document.body.append(link);
     link.click();

@@ -5,7 +5,14 @@
   let downloads = null, drawings = null;
   const texts = (run) => async () => (downloads ??= await unpack("downloads"))[run];
   const tableOf = (run, data) => new ShownTable(data, run, texts(run), glossary);
-  const option = (select, value, text) => select.append(create("option", { value }, text));
+  // With many tables, those of one model stand together.
+  function fillTables(select, tables) {
+    const models = tables.length > FEW_TASKS ? [...new Set(tables.map((table) => table.model))] : [];
+    const parts = new Map(models.length > 1 ? models.map((model) => [model, create("optgroup", { label: model || "all models" })]) : []);
+    tables.forEach(({ text, model }, index) => (parts.get(model) ?? select).append(create("option", { value: index }, text)));
+    select.append(...parts.values());
+    select.value = 0;
+  }
 
   // Questions: one table at a time, the leading protocol's first.
   for (const part of document.querySelectorAll("details[data-topic]")) {
@@ -15,14 +22,15 @@
     const built = part.querySelector(".built");
     const title = ({ name, data }) => (name ? `${data.title} · ${name}` : data.title);
     function show(index) {
-      built.querySelector(".table")?.remove();
-      place(built, tableOf(tables[index].number, tables[index].data));
+      built.querySelector(".table, .left-out")?.remove();
+      const { number, data } = tables[index];
+      if (data.rows) place(built, tableOf(number, data)); else built.append(leftOut("This table", "table", data.name));
     }
     function build() {
       if (built.childElementCount) return;
       if (tables.length > 1) {
         const select = create("select");
-        tables.forEach((entry, index) => option(select, index, title(entry)));
+        fillTables(select, tables.map((entry) => ({ text: title(entry), model: entry.data.model ?? "" })));
         select.addEventListener("change", () => show(Number(select.value)));
         built.append(create("div", { class: "choose" }, create("label", { class: "field" }, create("span", {}, "Table"), select)));
       }
@@ -33,7 +41,7 @@
     window.addEventListener("beforeprint", () => {
       build();
       const chosen = Number(built.querySelector("select")?.value ?? 0);
-      tables.forEach((entry, index) => { if (index !== chosen) { const table = tableOf(entry.number, entry.data); table.node.classList.add("paper-only"); place(built, table); } });
+      tables.forEach((entry, index) => { if (index !== chosen && entry.data.rows) { const table = tableOf(entry.number, entry.data); table.node.classList.add("paper-only"); place(built, table); } });
       for (const remarks of built.querySelectorAll("details")) remarks.open = true;
     });
     window.addEventListener("afterprint", () => { for (const node of built.querySelectorAll(".paper-only")) node.remove(); });
@@ -43,13 +51,12 @@
   const tasks = runs.flatMap((run, number) => run.tasks.map((task) => ({ ...task, number, title: run.name ? `${task.title} (${run.name})` : task.title, looks: run.signals })));
   const choice = document.getElementById("task-choice"), charts = document.getElementById("task-charts");
   if (tasks.length === 0) { document.getElementById("tasks").hidden = true; return; }
-  tasks.forEach((task, index) => option(choice, index, task.title));
   function showTask() {
     const task = tasks[Number(choice.value)];
-    document.getElementById("task-intro").textContent = task.intro;
+    document.getElementById("task-intro").textContent = task.intro ?? "";
     const block = document.getElementById("task-table");
     block.replaceChildren();
-    place(block, tableOf(task.number, task.table));
+    if (task.table) place(block, tableOf(task.number, task.table)); else block.append(leftOut("This table", "table", task.named));
     charts.replaceChildren(
       section("Risk against coverage", "Error rate among the most certain share of the samples; lower is better.", (box) => risks(box, task)),
       section("Scores of right and wrong predictions", "The further apart the two, the better the signal tells right from wrong.", (box) => scores(box, task)),
@@ -68,7 +75,8 @@
   const panel = (title) => create("div", { class: "histogram" }, create("h4", {}, title));
   function risks(box, task) {
     const grid = create("div", { class: "charts wide" });
-    for (const { layer, lines } of drawings[task.number][task.cache]?.risk ?? []) {
+    if (!drawings[task.number][task.cache]) { box.append(leftOut("This chart", "figure", task.risk)); return; }
+    for (const { layer, lines } of drawings[task.number][task.cache].risk) {
       const W = 440, H = 250, left = 40, floor = 215, node = panel(`Layer ${layer}`);
       const decoded = lines.map((line) => ({ look: task.looks[line.signal], coverage: decode(line.coverage, 0.001), risk: decode(line.risk, 0.01) }));
       const top = Math.max(1, ...decoded.flatMap((line) => line.risk));
@@ -92,7 +100,8 @@
   }
   function scores(box, task) {
     const grid = create("div", { class: "charts" });
-    for (const { layer, signal, low, high, right, wrong } of drawings[task.number][task.cache]?.scores ?? []) {
+    if (!drawings[task.number][task.cache]) { box.append(leftOut("This chart", "figure", task.scores)); return; }
+    for (const { layer, signal, low, high, right, wrong } of drawings[task.number][task.cache].scores) {
       const look = task.looks[signal], W = 220, H = 100, floor = 80, node = panel("");
       node.firstChild.append(key(look), bdi(look.label), ` layer ${layer}`);
       const rights = decode(right, 1), wrongs = decode(wrong, 1), tops = [rights, wrongs].map((counts) => Math.max(1, ...counts));
@@ -109,6 +118,6 @@
     }
     box.append(create("p", { class: "fine" }, "Blue: right predictions; orange: wrong ones; each scaled to its own highest bin."), grid);
   }
-  choice.addEventListener("change", showTask);
+  fillChoice(choice, tasks.map((task, index) => ({ value: index, text: task.title, group: runs[task.number].name ? [`${task.group[0]} (${runs[task.number].name})`, ...task.group.slice(1)] : task.group })), showTask);
   showTask();
 })();

@@ -4,6 +4,7 @@ import hashlib
 import json
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,7 +17,7 @@ from exitbench.benchmarks.results.operating_point import (
     operating_point,
     within_loss,
 )
-from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, rows_table, table_of
+from exitbench.benchmarks.results.schema import KEY, SCHEMAS, Row, plain_values, rows_table, table_of
 from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache
 from exitbench.benchmarks.run.across_caches.averages import averages, source_key
 from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
@@ -285,3 +286,13 @@ def test_models_on_the_same_rows_are_averaged_resample_by_resample():
 def test_one_model_alone_has_no_average_over_models():
     means, _ = averages(task_rows("s", (90.0, 70.0, 2.2)), [], PLACES[:2], [("s", "")])
     assert {mean.model for mean in means} == {"m"}
+
+
+def test_equal_texts_of_a_column_are_one_object_and_nothing_else_changes() -> None:
+    parts = [["a", None, "bb"], [], ["bb", "a", ""]]
+    column = pa.chunked_array([pa.array(part, pa.string()) for part in parts])
+    values = plain_values(column)
+    assert values == ["a", None, "bb", "bb", "a", ""]
+    assert values[2] is values[3] and values[0] is values[4]
+    assert plain_values(pa.chunked_array([], pa.string())) == []
+    assert plain_values(pa.chunked_array([pa.array([None, 3], pa.int32())])) == [None, 3]

@@ -1,0 +1,82 @@
+"""Arrays with a value for every sample that a unit needs again later: large ones lie in temporary files until then.
+
+A unit holds such arrays for every configuration, fold and deal of folds, far more than it works with at a time. They
+are written one after another into files without a name, each mapped once, so that hundreds of them need few open files;
+a file is gone when no array in it is used any more.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import weakref
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exitbench.errors import InputError
+from exitbench.memory_budget import memory_budget
+
+SHARE = 512
+"""An array that takes more than this part of the memory budget is set aside."""
+FILE_BYTES = 1 << 28
+"""Bytes of a file, unless one array needs more."""
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+
+class ScratchFile:
+    """A file without a name that arrays are written to, and its mapping, from which they are read."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.used = size, 0
+        with tempfile.TemporaryFile(buffering=0) as file:
+            os.ftruncate(file.fileno(), size)
+            self.mapping = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
+            self.descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self.descriptor)
+
+    def write(self, array: NDArray[Kind]) -> NDArray[Kind]:
+        """The array again, read-only, from the file."""
+        left, offset = np.ascontiguousarray(array).data.cast("B"), self.used
+        while left:  # a disk that is nearly full takes a part
+            written = os.pwrite(self.descriptor, left, offset)
+            left, offset = left[written:], offset + written
+        stored = np.frombuffer(self.mapping, array.dtype, array.size, self.used).reshape(array.shape)
+        self.used = -(-offset // 64) * 64
+        return stored
+
+
+class SetAside:
+    """The file that is written to at present; those before it belong to their arrays."""
+
+    def __init__(self) -> None:
+        self.file: ScratchFile | None = None
+        self.process = os.getpid()
+
+    def __call__(self, array: NDArray[Kind]) -> NDArray[Kind]:
+        """An array that is not written to any more: as it is, or read-only from a file where it is large.
+
+        What was read of the file before is no longer held in memory. Raises InputError where there is no room.
+        """
+        if array.nbytes * SHARE <= memory_budget() or not hasattr(os, "pwrite"):
+            return array
+        try:
+            forked = self.process != os.getpid()  # then the file is still its parent's, too
+            if self.file is None or forked or self.file.used + array.nbytes > self.file.size:
+                self.process = os.getpid()
+                self.file = ScratchFile(max(FILE_BYTES, array.nbytes))
+            if hasattr(mmap, "MADV_DONTNEED"):
+                self.file.mapping.madvise(mmap.MADV_DONTNEED)
+            return self.file.write(array)
+        except OSError as error:
+            raise InputError(
+                f"expected room for {array.nbytes / 1e6:.0f} MB in {tempfile.gettempdir()}, found: {error}; "
+                "set TMPDIR, or give more --memory"
+            ) from error
+
+
+set_aside = SetAside()
+"""One per process."""
