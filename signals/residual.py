@@ -135,5 +135,7 @@ def mean_outside_norm(signal: str, layer: Layer, outside: Outside) -> float:
     """The mean of :func:`outside_norm` over the layer's samples, block by block."""
     features = require_rows(signal, layer)
     assert layer.head is not None
-    norms = [outside.norm(features[rows], layer.head.offset) for rows in block_slices(features)]
-    return float(torch.cat(norms).mean())
+    norms = torch.empty(len(features), dtype=torch.float64)
+    for rows in block_slices(features):  # into one array: small ones kept between large ones would scatter memory
+        norms[rows] = outside.norm(features[rows], layer.head.offset)
+    return float(norms.mean())
