@@ -172,6 +172,9 @@ def test_probabilities_in_the_place_of_logits_are_doubted_and_taken(tmp_path: Pa
 def test_log_probabilities_are_doubted(tmp_path: Path) -> None:
     (line,) = doubts({"logits": np.log(softmax(example()["logits"]))})
     assert line.startswith("logits look like log-probabilities")
+    certain = np.zeros((3, ROWS, 2))
+    certain[..., 1] = -100.0  # the logarithm of a probability of 1 is 0
+    assert doubts({"logits": certain}) == [line]
 
 
 @pytest.mark.parametrize("shift", [0.0, -50.0, 50.0])

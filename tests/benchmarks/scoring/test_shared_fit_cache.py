@@ -260,3 +260,13 @@ def test_turned_off_no_scores_are_kept(
     first, second = asked_anew(parts, EDR()), asked_anew(parts, EDR())
     np.testing.assert_array_equal(first[0], second[0])
     assert fits == [150, 150] and not folder.exists()
+
+
+def test_what_is_remembered_of_one_signal_is_not_taken_for_another(
+    folder: Path, fits: list[int], parts: tuple[FittedScores, np.ndarray]
+) -> None:
+    asked, seen = parts
+    expected, _ = asked_anew(parts, EDR(weight=10.0))
+    first, _ = asked.unseen(EDR(), "test", seen)
+    assert asked.unseen(EDR(), "test", seen)[0] is first
+    np.testing.assert_array_equal(asked.unseen(EDR(weight=10.0), "test", seen)[0], expected)

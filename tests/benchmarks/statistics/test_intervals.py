@@ -186,5 +186,6 @@ def test_a_score_difference_takes_the_error_of_its_samples_where_resamples_confi
     assert test.p_value == pytest.approx(2 * stats.norm.sf(abs(values[0] - values[1]) / whole))
     assert (test.low, test.high) == pytest.approx(stats.norm.interval(0.95, values[0] - values[1], whole))
     far = values[:, None] + 1.4 * (draws - values[:, None])
-    for resampled, moved in ((far, influence), (draws, [influence[0], None])):
+    same = np.tile(values[:, None], 20)  # no resample moves anything: an error of 0 confirms none
+    for resampled, moved in ((far, influence), (draws, [influence[0], None]), (same, influence)):
         assert score_differences(values, resampled, moved, [(0, 1)]) == differences(values, resampled, [(0, 1)])

@@ -89,3 +89,5 @@ def test_variance_parts_find_the_variances_that_made_the_data() -> None:
     assert np.mean(estimates, axis=0) == pytest.approx([0.25, 1.0, 4.0], rel=0.08)
     alone = variance_parts([np.array([1.0]), np.array([3.0])], [0.5, 0.5])
     assert math.isnan(alone.networks) and alone.tasks == pytest.approx(2.0 - 0.25)
+    mixed = variance_parts([np.array([1.0, 3.0]), np.array([5.0])], [0.5, 0.5])
+    assert mixed.networks == 2.0, "a task with a single network says nothing of networks"
