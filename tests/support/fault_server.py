@@ -17,6 +17,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from dataclasses import asdict, dataclass
@@ -274,6 +275,7 @@ def _run(request: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(request["folder"])
     os.environ["TMPDIR"] = str(Path(request["folder"]) / TEMPORARY)
+    tempfile.tempdir = None  # torch has asked for the server's own when it was imported
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     unready = f"{request['out']}.unready"
