@@ -1,0 +1,28 @@
+"""Exit events against a walk along the layers of every sample."""
+
+import numpy as np
+
+from exitbench.benchmarks.replay.exit_events import exit_events
+from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from tests.support.for_each import for_each
+
+
+def literal_events(certainty: np.ndarray) -> set[tuple[int, int, int]]:
+    """Sample, earlier and later layer of every move: the layers at which a sample is more certain than ever before."""
+    depth, moves = len(certainty) + 1, set()
+    for sample, column in enumerate(certainty.T):
+        records = [layer for layer, value in enumerate(column, start=1) if value > max(column[: layer - 1], default=-9)]
+        moves |= set(zip([sample] * len(records), records, [*records[1:], depth], strict=True))
+    return moves
+
+
+@for_each(seed=range(20))
+def test_a_sample_moves_once_for_every_record_of_its_certainty(seed):
+    rng = np.random.default_rng(seed)
+    certainty = rng.integers(0, 4, (5, 12)).astype(float) if seed % 2 else rng.normal(size=(5, 12))
+    events = exit_events(SignalScores(certainty, ">="))
+    moves = list(zip(events.samples.tolist(), events.earlier.tolist(), events.later.tolist(), strict=True))
+    assert set(moves) == literal_events(certainty)
+    assert len(moves) == len(set(moves))
+    value = [certainty[earlier - 1, sample] for sample, earlier, _ in moves]
+    assert value == sorted(value, reverse=True)
