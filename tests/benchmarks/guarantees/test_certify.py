@@ -231,6 +231,10 @@ def test_where_only_the_last_layer_keeps_the_promise_no_candidate_does():
     assert losses_at(evidence.losses, at_once.exits([scores])).mean() > 0.2
     certificate = certify([at_once], evidence, Promise(RISKS["consistency"], 0.1, procedure="risk-control"), seed=0)
     assert (certificate.candidate, certificate.passed, certificate.grid) == (None, 0, 1)
+    never = Candidate(0, np.full(DEPTH - 1, -np.inf), 1.0, -np.inf)
+    path = [never, at_once]
+    certificate = certify(path, evidence, Promise(RISKS["consistency"], 0.1, procedure="risk-control"), seed=0)
+    assert (certificate.candidate, certificate.passed, certificate.grid) == (never, 1, 2)
 
 
 @pytest.mark.parametrize("default", [0, 1])

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exitbench.benchmarks.measures.equal_share import all_layers, equal_share_errors
+from exitbench.benchmarks.measures.equal_share import all_layers, equal_share_errors, error_rate_at_the_cut
+from exitbench.benchmarks.measures.placements import KindPlacements, Placements
 from exitbench.benchmarks.measures.ranking import Ranking
 
 
@@ -125,3 +126,19 @@ def test_the_standard_error_holds_with_folds() -> None:
         rates.append(share.rate("premature_rate"))
         errors.append(np.linalg.norm(share.influence("premature_rate")))
     assert np.mean(errors) == pytest.approx(np.std(rates), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("size", "wrong", "expected"),
+    [
+        # A thousand samples, 300 of them wrong, so the cut lies at 300: 50 on either side are about as certain as it.
+        (1000, [*range(250), *range(250, 266), *range(335, 349), *range(980, 1000)], 30 / 100),
+        # Of twenty samples five on either side are asked, however few their number to the power of two thirds.
+        (20, [0, 1, 2, 3, 4, 5, 6, 7, 8, 14], 5 / 10),
+    ],
+)
+def test_the_error_rate_at_the_cut_is_that_of_its_neighbours(size: int, wrong: list[int], expected: float) -> None:
+    right = np.ones(size, dtype=bool)
+    right[wrong] = False
+    nobody = KindPlacements(np.zeros(0, dtype=np.int64))
+    assert error_rate_at_the_cut(Placements(np.arange(size), right, None, nobody, nobody, 0.0)) == expected
