@@ -196,6 +196,15 @@ def test_sums_beyond_what_float32_holds_are_exact(monkeypatch):
         np.testing.assert_array_equal(getattr(sums, name), getattr(expected, name))
 
 
+def test_a_layer_without_a_score_never_says_exit_however_generous_the_threshold():
+    scores = SignalScores(np.array([[np.nan] * 4, [1.0, 2.0, 3.0, 4.0]]), ">=")
+    outcomes = Outcomes(np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]], dtype=bool))
+    ones = SampleWeights.of(np.ones((4, 1), dtype=np.uint8))
+    rates = weighted_rates(scores, outcomes, np.array([-np.inf]), np.zeros(1, dtype=np.int64), ones)
+    assert rates.wrong_exits.tolist() == [[0], [2]]
+    assert rates.right_continuations.tolist() == [[2], [0]]
+
+
 @pytest.mark.long
 def test_seventeen_million_equal_samples_are_counted_to_the_last():
     size = (1 << 24) + 3

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from exitbench.benchmarks.protocols.entry_curve import in_sample_pieces
 from exitbench.benchmarks.replay.exit_rule import exit_layers
+from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.evaluated_configurations import evaluate_configurations, merged_parts
@@ -72,6 +74,12 @@ def test_histogram_and_risk_of_a_layer_judge_its_own_answers(tmp_path: Path) -> 
     merged = merged_parts(cache, evaluate_configurations(cache, [0], questions), "in-sample", [0], questions)
     data = FigureData(cache.samples(), (2, 5), ("histograms", "risk_coverage"))
     data.add(Row(**COLUMNS, measure=""), merged, [], sign=1, pieces=[])
+    curve = trade_off_curve(cache.scores(0, "in-sample"), cache.samples().outcomes)
+    for count in (1, 2):  # pieces of several configurations share no scale of thresholds
+        points = FigureData(cache.samples(), (2, 5), ("curves",))
+        points.add(Row(**COLUMNS, measure=""), merged, [], sign=1, pieces=in_sample_pieces([curve], merged) * count)
+        exact = points.tables()["curves"].to_pandas().query("kind == 'point'")
+        assert len(exact) > 10 and exact["threshold"].notna().all() == (count == 1) != exact["threshold"].isna().all()
     histograms, risks = (data.tables()[name].to_pandas() for name in ("histograms", "risk_coverage"))
     for layer in (2, 5):
         right = int((predictions[layer - 1] == labels).sum())
