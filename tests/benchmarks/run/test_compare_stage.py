@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from exitbench.benchmarks.results.operating_point import at_speed_up
-from exitbench.benchmarks.run.compare_stage import area_rows, compare_signals
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.run.compare_stage import area_rows, compare_signals, dis_sources
 from exitbench.benchmarks.run.measurements import ComparedEntry
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
@@ -110,3 +111,19 @@ def test_pairs_that_signals_bring_along_are_adjusted_together_and_random_exits_s
     assert adjusted == pytest.approx({"a": 0.04, "b": 0.04})  # Holm: twice the smaller, and none below it
     points = {row.operating_point for row in compared.rows if row.signal == "random" and row.measure == "accuracy"}
     assert points == {at_speed_up(2.0), at_speed_up(3.0)}
+
+
+def test_errors_of_dis_are_kept_where_dis_has_one() -> None:
+    samples, _ = all_right()
+    contestant: Any = SimpleNamespace(name=("s", ""), influence=lambda layer, measure: np.full(9, layer), deals={})
+    dis = Row(**COLUMNS, signal="s", parameters="", measure="dis", std_err=1.0)
+    rows = [
+        dis._replace(layer=1),
+        dis._replace(layer=2, std_err=np.nan),
+        dis._replace(layer=3, measure="aurc"),
+        dis._replace(layer=4, protocol="cross-fit"),
+    ]
+    sources = dis_sources(COLUMNS, [contestant], rows, Questions(layers=(1, 2, 3, 4)), samples)
+    ((key, source),) = sources.items()
+    assert key[:3] == ("in-sample", "s", "")
+    assert (source.spread.tolist(), source.deals.tolist(), source.influence) == ([1] * 9, [], True)

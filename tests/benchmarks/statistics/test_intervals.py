@@ -110,6 +110,7 @@ def test_p_value_and_interval_never_contradict_each_other_whatever_the_resamples
 
 
 def test_a_difference_without_variance_is_p_one_if_equal_else_undefined():
+    assert difference(5.0, 3.0, np.full(9, 5.0), np.full(9, 3.0)).value == 2.0
     same = np.random.default_rng(0).normal(size=50)
     assert difference(3.0, 3.0, same, same).p_value == 1.0
     apart = difference(3.0, 2.0, np.full(50, 3.0), np.full(50, 2.0))

@@ -198,6 +198,10 @@ def test_a_protocol_may_be_asked_for_once():
         suite(protocols=["in-sample", "in-sample"])
 
 
+def test_by_default_layers_lie_at_a_sixth_a_half_and_five_sixths_of_the_depth() -> None:
+    assert list(layers_at(Questions().layers, 12)) == [2, 6, 10]
+
+
 def test_the_costs_of_a_band_go_from_the_cheapest_layer_to_all_of_them() -> None:
     costs = band_costs(1 / 12)
     assert (len(costs), costs[0], costs[-1]) == (48, 1 / 12, pytest.approx(1.0))

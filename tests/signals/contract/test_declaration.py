@@ -34,6 +34,11 @@ from tests.support.signal_files import SIGNAL
             "    beyond_the_score: ClassVar = (3,)\n\n    def score",
             "must be a tuple of sentences, found",
         ),
+        (
+            "    def score",
+            "    probability_of: ClassVar = 'wrong'\n\n    def score",
+            "probability_of must be empty, or",
+        ),
         ("    def score", "    forms: ClassVar = ('cap',)\n\n    def score", "forms must be a tuple of Form"),
         (
             "    def score",
