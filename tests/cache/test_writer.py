@@ -260,3 +260,10 @@ def test_stopped_anywhere_at_the_end_no_shard_of_another_rank_is_lost(
             assert list(target.pending(45)) == []
     assert stop_at == 4  # the record of all ranks, two records of ranks, and the word "complete"
     assert Cache(path).rows == 45
+
+
+def test_every_process_of_every_part_is_a_rank_of_its_own_and_none_is_the_first(tmp_path: Path) -> None:
+    data = arrays(45)
+    pairs = [(part, rank) for part in (1, 2, 3) for rank in (0, 1)]
+    opened = [writer(tmp_path / "c", data, rank=rank, ranks=2, part=(part, 3)) for part, rank in pairs]
+    assert [(each.rank, each.ranks) for each in opened] == [(number, 6) for number in range(1, 7)]

@@ -13,7 +13,7 @@ from exitbench.benchmarks.guarantees.candidates import (
     shared_path,
     storable,
 )
-from exitbench.benchmarks.guarantees.certify import Evidence, Promise, certify, threshold_above
+from exitbench.benchmarks.guarantees.certify import Evidence, Promise, certify, controlled, threshold_above
 from exitbench.benchmarks.guarantees.halves import Half, Halves
 from exitbench.benchmarks.guarantees.losses import RISKS, layer_losses
 from exitbench.benchmarks.guarantees.split import betting_order, certifying_part, choosing_rows
@@ -245,3 +245,10 @@ def test_of_configurations_that_cost_the_same_the_default_is_certified(default):
     half = Half(evidence, Outcomes.of(predictions, truth))
     promise = Promise(RISKS["consistency"], 0.1, procedure="conformal-consistency")
     assert Halves(half, half, default, 0).certificate(promise).candidate.configuration == default
+
+
+def test_a_candidate_that_loses_as_much_as_is_allowed_passes_with_no_number_of_rows():
+    losses = np.array([[0.0] * 10, [1.0] + [0.0] * 9])
+    promise = Promise(RISKS["consistency"], 0.1, procedure="risk-control")
+    certificate = controlled([Candidate(0, np.zeros(2), 0.5, 0.0)], losses, promise)
+    assert (certificate.candidate, certificate.units_needed) == (None, None)

@@ -26,3 +26,9 @@ def test_a_sample_moves_once_for_every_record_of_its_certainty(seed):
     assert len(moves) == len(set(moves))
     value = [certainty[earlier - 1, sample] for sample, earlier, _ in moves]
     assert value == sorted(value, reverse=True)
+
+
+def test_of_very_many_samples_each_moves_to_the_first_layer_at_last():
+    certainty = np.random.default_rng(0).random((2, 400_000))
+    events = exit_events(SignalScores(certainty, ">="))
+    assert np.bincount(events.earlier)[1:].tolist() == [400_000, int((certainty[1] > certainty[0]).sum())]
