@@ -9,6 +9,8 @@ import torch
 
 from exitbench import atomic_files
 from exitbench.cache import Cache, Model, verify
+from exitbench.cache.format.manifest import ShardEntry
+from exitbench.cache.format.unfinished_cache import UnfinishedCache
 from exitbench.errors import InputError
 from tests.support.cache_writing import LAYERS, WIDTH, add, arrays, content, writer
 
@@ -267,3 +269,12 @@ def test_every_process_of_every_part_is_a_rank_of_its_own_and_none_is_the_first(
     pairs = [(part, rank) for part in (1, 2, 3) for rank in (0, 1)]
     opened = [writer(tmp_path / "c", data, rank=rank, ranks=2, part=(part, 3)) for part, rank in pairs]
     assert [(each.rank, each.ranks) for each in opened] == [(number, 6) for number in range(1, 7)]
+
+
+def test_a_shard_between_others_is_missed_where_nobody_said_how_many_rows_there_are(tmp_path: Path) -> None:
+    entry = ShardEntry(20, "shard-00000.safetensors", "0" * 64, None)
+    plan: Any = None
+    unfinished = UnfinishedCache(tmp_path, plan, None, rank=0)
+    unfinished.done = {0: entry, 2: entry}
+    with pytest.raises(InputError, match="expected all shards, 1 are missing"):
+        unfinished.complete(None)
