@@ -173,3 +173,12 @@ def test_a_single_sample_keeps_to_the_budget_where_it_can():
     curve = trade_off_curve(SignalScores(np.array([[1.0], [2.0]]), ">="), outcomes)
     assert shared_exits(curve, 11 / 9.5).tolist() == [2], "the nearest, 5% slower than asked for"
     assert greedy_exits(curve, 11 / 9.5, "accuracy").tolist() == [1]
+
+
+@for_each(seed=range(20))
+def test_the_cuts_of_a_shared_threshold_realise_its_exits(seed):
+    curve = informed_curve(seed, samples=40)
+    search = GreedySearch(curve, "accuracy", 10**9)
+    for speed_up in (1.2, 1.7, 2.5):
+        exits = shared_exits(curve, speed_up)
+        assert search.exits_of(search.cuts_of(exits)).tolist() == exits.tolist()
