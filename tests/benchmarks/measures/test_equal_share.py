@@ -142,3 +142,12 @@ def test_the_error_rate_at_the_cut_is_that_of_its_neighbours(size: int, wrong: l
     right[wrong] = False
     nobody = KindPlacements(np.zeros(0, dtype=np.int64))
     assert error_rate_at_the_cut(Placements(np.arange(size), right, None, nobody, nobody, 0.0)) == expected
+
+
+def test_a_layer_without_scores_is_tied_and_leaves_its_neighbour_alone() -> None:
+    right = np.array([[True, False, True]] * 2)
+    ranking = Ranking(np.array([[np.nan] * 3, [0.1, 0.9, 0.2]]), right)
+    # Two of three exit: by chance two thirds of a wrong one, by the second layer's scores the wrong one first.
+    assert equal_share_errors(ranking, 1).count == pytest.approx(2 / 3)
+    assert equal_share_errors(ranking, 2).count == 1.0
+
