@@ -150,4 +150,3 @@ def test_a_layer_without_scores_is_tied_and_leaves_its_neighbour_alone() -> None
     # Two of three exit: by chance two thirds of a wrong one, by the second layer's scores the wrong one first.
     assert equal_share_errors(ranking, 1).count == pytest.approx(2 / 3)
     assert equal_share_errors(ranking, 2).count == 1.0
-
