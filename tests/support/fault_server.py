@@ -274,8 +274,8 @@ def _run(request: dict[str, Any]) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(request["folder"])
-    os.environ["TMPDIR"] = str(Path(request["folder"]) / TEMPORARY)
-    tempfile.tempdir = None  # torch has asked for the server's own when it was imported
+    # As a program has it once torch is imported, which asks for it: here that was the server's own.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(Path(request["folder"]) / TEMPORARY)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     unready = f"{request['out']}.unready"
