@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exitbench.benchmarks.measures.equal_share import all_layers, equal_share_errors, error_rate_at_the_cut
-from exitbench.benchmarks.measures.placements import KindPlacements, Placements
 from exitbench.benchmarks.measures.ranking import Ranking
 
 
@@ -140,8 +139,8 @@ def test_the_standard_error_holds_with_folds() -> None:
 def test_the_error_rate_at_the_cut_is_that_of_its_neighbours(size: int, wrong: list[int], expected: float) -> None:
     right = np.ones(size, dtype=bool)
     right[wrong] = False
-    nobody = KindPlacements(np.zeros(0, dtype=np.int64))
-    assert error_rate_at_the_cut(Placements(np.arange(size), right, None, nobody, nobody, 0.0)) == expected
+    ((_, part),) = Ranking(np.arange(float(size))[None], right[None]).sorted_parts(1)
+    assert error_rate_at_the_cut(part) == expected
 
 
 def test_a_layer_without_scores_is_tied_and_leaves_its_neighbour_alone() -> None:
