@@ -57,6 +57,7 @@ def figures(records: Sequence[Mapping[str, Any]], reasons: Mapping[str, str], to
     survivors = sorted(
         (record for record in records if record["outcome"] == "survived"), key=lambda r: (r["file"], r["line"])
     )
+    explained = [record for record in survivors if key_of(record) in reasons]
     score = f"{noticed.total()} ({noticed.total() / answered.total():.0%})"
     lines = [
         MARK,
@@ -69,7 +70,7 @@ def figures(records: Sequence[Mapping[str, Any]], reasons: Mapping[str, str], to
         "",
         "## Survivors",
         "",
-        "Each stays for the reason beside it.",
+        f"{len(explained)} of {len(survivors)} stay for the reason beside them.",
         "",
         "| where | change | why it stays |",
         "| --- | --- | --- |",

@@ -23,4 +23,5 @@ def test_a_mutant_that_nobody_has_answered_for_is_neither_noticed_nor_judged() -
     text = page.figures(records, {"signals/nsp.py:3: 1 -> (2)": "The same program."}, "900", "today")
     assert "3 of 900 mutants, drawn at random, were judged; tests noticed 2 (67%)" in text
     assert "| `signals` | 2 | 3 |" in text
+    assert "1 of 1 stay for the reason beside them." in text
     assert "| `signals/nsp.py` 3 | `1 -> (2)` | The same program. |" in text
