@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from exitbench.benchmarks.protocols.entry_curve import in_sample_pieces
 from exitbench.benchmarks.replay.exit_rule import exit_layers
@@ -78,9 +79,9 @@ def test_histogram_and_risk_of_a_layer_judge_its_own_answers(tmp_path: Path) -> 
     for count in (1, 2):  # pieces of several configurations share no scale of thresholds
         points = FigureData(cache.samples(), (2, 5), ("curves",))
         points.add(Row(**COLUMNS, measure=""), merged, [], sign=1, pieces=in_sample_pieces([curve], merged) * count)
-        exact = points.tables()["curves"].to_pandas().query("kind == 'point'")
+        exact = pa.concat_tables(points.tables()["curves"]).to_pandas().query("kind == 'point'")
         assert len(exact) > 10 and exact["threshold"].notna().all() == (count == 1) != exact["threshold"].isna().all()
-    histograms, risks = (data.tables()[name].to_pandas() for name in ("histograms", "risk_coverage"))
+    histograms, risks = (pa.concat_tables(data.tables()[name]).to_pandas() for name in ("histograms", "risk_coverage"))
     for layer in (2, 5):
         right = int((predictions[layer - 1] == labels).sum())
         rows = histograms[histograms["layer"] == layer]
