@@ -3,7 +3,8 @@
     python scripts/mutation_page.py ../mutants.jsonl --of 6600 --date '17 November 2026'
 
 Every survivor that stays has its reason in ``scripts/mutation_reasons.json``, under its file, line and change; one
-without a reason is listed as not noticed yet. Of several lines of the record about a mutant the last one counts.
+without a reason is listed as not noticed yet. Of several lines of the record about a mutant the last one counts; a
+mutant that is read at import counts once a process that imports it has answered.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("signals", "benchmarks", "exitbench/cache")
 PAGE, REASONS = ROOT / "docs/mutation-testing.md", ROOT / "scripts/mutation_reasons.json"
 MARK = "## Figures\n"
+JUDGED = ("killed", "timeout", "survived")
+"""Answers about a mutant; ``at import`` is none yet."""
 
 
 def change_of(record: Mapping[str, Any]) -> str:
@@ -41,26 +44,33 @@ def shortened(before: str, after: str) -> tuple[str, str]:
     return f"...{before[left : left + 50]}...", f"...{after[left + 1 : left + 51]}..."
 
 
+def judged(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The last line of every mutant that has an answer."""
+    last = {line["key"]: line for line in lines}
+    return [line for line in last.values() if line["outcome"] in JUDGED]
+
+
 def figures(records: Sequence[Mapping[str, Any]], reasons: Mapping[str, str], total: str, date: str) -> str:
     """The part of the page that follows its introduction."""
     noticed = Counter(room_of(record) for record in records if record["outcome"] != "survived")
-    judged = Counter(map(room_of, records))
+    answered = Counter(map(room_of, records))
     survivors = sorted(
         (record for record in records if record["outcome"] == "survived"), key=lambda r: (r["file"], r["line"])
     )
-    score = f"{noticed.total()} ({noticed.total() / judged.total():.0%})"
+    explained = [record for record in survivors if key_of(record) in reasons]
+    score = f"{noticed.total()} ({noticed.total() / answered.total():.0%})"
     lines = [
         MARK,
-        f"{date}, seed 14: the first {judged.total()} of {total} mutants were judged; tests noticed {score}.",
+        f"{date}, seed 14: {answered.total()} of {total} mutants, drawn at random, were judged; tests noticed {score}.",
         "",
         "| room | noticed | of |",
         "| --- | --- | --- |",
-        *(f"| `{room}` | {noticed[room]} | {judged[room]} |" for room in ROOMS),
-        f"| all | {noticed.total()} | {judged.total()} |",
+        *(f"| `{room}` | {noticed[room]} | {answered[room]} |" for room in ROOMS),
+        f"| all | {noticed.total()} | {answered.total()} |",
         "",
         "## Survivors",
         "",
-        "Each stays for the reason beside it.",
+        f"{len(explained)} of {len(survivors)} stay for the reason beside them.",
         "",
         "| where | change | why it stays |",
         "| --- | --- | --- |",
@@ -85,7 +95,7 @@ def main() -> None:
     parser.add_argument("--date", required=True)
     arguments = parser.parse_args()
     lines = map(json.loads, arguments.record.read_text().splitlines())
-    records = list({record["key"]: record for record in lines}.values())
+    records = judged(lines)
     reasons = json.loads(REASONS.read_text())
     introduction = PAGE.read_text().partition(MARK)[0]
     PAGE.write_text(introduction + figures(records, reasons, arguments.of, arguments.date))

@@ -112,13 +112,18 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"] or ["--help"]
     OWN_PROCESS.begin()
-    with stopped_like_ctrl_c(), lenient_streams() as output:
-        code = exit_code(words, debug=debug)
-        output.flush()
-        # A reader that went away (`| head`) has what it asked for; anything else lost a part of the output.
-        if output.error is not None and output.error.errno != errno.EPIPE:
-            echo(f"warning: standard output: {str(output.error.strerror).lower()}; not all was printed", err=True)
-            code = code or int(words[0] not in WRITERS)
+    code = STOPPED
+    try:
+        with stopped_like_ctrl_c(), lenient_streams() as output:
+            code = exit_code(words, debug=debug)
+            output.flush()
+            # A reader that went away (`| head`) has what it asked for; anything else lost a part of the output.
+            if output.error is not None and output.error.errno != errno.EPIPE:
+                echo(f"warning: standard output: {str(output.error.strerror).lower()}; not all was printed", err=True)
+                code = code or int(words[0] not in WRITERS)
+    except KeyboardInterrupt:  # when the verb had ended, or before it began
+        if debug:
+            raise
     sys.exit(code)
 
 

@@ -44,6 +44,7 @@ def stopped_like_ctrl_c() -> Iterator[None]:
 
     Only the first one does: what sends a second one seconds later must not interrupt the tidying up. A signal that the
     caller has ignored, as ``nohup`` does, stays ignored. One that comes amid an import, SIGINT too, waits for its end.
+    One that comes as the block ends has nothing left to stop.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -51,10 +52,12 @@ def stopped_like_ctrl_c() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *OTHER_STOPS)}
     answered = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
     deadline: float | None = None
-    waiting = False
+    waiting = over = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal deadline, waiting
+        if over:
+            return
         deadline = deadline or time.monotonic() + LONGEST_IMPORT
         if is_importing(frame) and time.monotonic() < deadline:
             if not waiting:
@@ -77,6 +80,7 @@ def stopped_like_ctrl_c() -> Iterator[None]:
         try:
             yield
         finally:
+            over = True
             for number, handler in answered.items():
                 signal.signal(number, handler)
 

@@ -1,5 +1,6 @@
 """Every number of an evaluation against independent oracles: loops, scikit-learn, samples counted one by one."""
 
+import inspect
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from exitbench.benchmarks.results.schema import KEY
 from exitbench.benchmarks.results.vocabulary import MEASURES
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.benchmarks.statistics.hashed_randomness import folds
+from exitbench.benchmarks.suites.questions import Questions
 from exitbench.cache import Cache, CacheWriter, Model, Task, synthetic_cache
 from exitbench.errors import InputError
 from exitbench.signals import load_registry
@@ -118,6 +120,13 @@ def test_the_largest_speed_up_within_a_loss_is_the_last_before_the_first_fall(ev
         evaluation.results, protocol="in-sample", signal="deebert", operating_point="loss=2", measure="max_speed_up"
     )
     assert row.value == pytest.approx(curve.speed_up[last])
+
+
+def test_what_is_asked_by_default_is_what_a_suite_asks():
+    defaults = {name: asked.default for name, asked in inspect.signature(evaluate).parameters.items()}
+    questions = Questions()
+    for name in ("area_range", "resamples", "folds", "seed", "ties", "losses"):
+        assert defaults[name] == getattr(questions, name), name
 
 
 def test_every_value_of_a_grid_has_rows_and_so_has_the_choice(evaluation):

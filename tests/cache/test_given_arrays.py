@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from exitbench.cache import Cache, CacheWarning, import_arrays, verify
-from exitbench.cache.given_arrays import doubts
+from exitbench.cache.given_arrays import doubts, transposed
 from exitbench.errors import InputError
 
 ROWS, LAYERS, CLASSES, WIDTHS = 12, 3, 2, (4, 5, 6)
@@ -172,6 +172,9 @@ def test_probabilities_in_the_place_of_logits_are_doubted_and_taken(tmp_path: Pa
 def test_log_probabilities_are_doubted(tmp_path: Path) -> None:
     (line,) = doubts({"logits": np.log(softmax(example()["logits"]))})
     assert line.startswith("logits look like log-probabilities")
+    certain = np.zeros((3, ROWS, 2))
+    certain[..., 1] = -100.0  # the logarithm of a probability of 1 is 0
+    assert doubts({"logits": certain}) == [line]
 
 
 @pytest.mark.parametrize("shift", [0.0, -50.0, 50.0])
@@ -182,3 +185,17 @@ def test_logits_are_not_doubted(shift: float) -> None:
 def test_more_layers_than_samples_without_labels_are_doubted() -> None:
     (line,) = doubts({"logits": np.random.default_rng(0).normal(size=(40, 3, 2))})
     assert line == "logits have 40 layers and 3 samples: transposed?"
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected", "swapped"),
+    [
+        ((4, 2), (2, 4), True),
+        ((3, 4, 2), (3, 2, 9), True),
+        ((3, 4, 2), (3, 4, 2), False),
+        ((3, 4, 5), (3, 2, 9), False),
+        ((4,), (2,), False),
+    ],
+)
+def test_swapped_axes_are_guessed(shape: tuple[int, ...], expected: tuple[int, ...], swapped: bool) -> None:
+    assert transposed(shape, expected) == ("; transposed?" if swapped else "")

@@ -9,6 +9,8 @@ import torch
 
 from exitbench import atomic_files
 from exitbench.cache import Cache, Model, verify
+from exitbench.cache.format.manifest import ShardEntry
+from exitbench.cache.format.unfinished_cache import UnfinishedCache
 from exitbench.errors import InputError
 from tests.support.cache_writing import LAYERS, WIDTH, add, arrays, content, writer
 
@@ -260,3 +262,19 @@ def test_stopped_anywhere_at_the_end_no_shard_of_another_rank_is_lost(
             assert list(target.pending(45)) == []
     assert stop_at == 4  # the record of all ranks, two records of ranks, and the word "complete"
     assert Cache(path).rows == 45
+
+
+def test_every_process_of_every_part_is_a_rank_of_its_own_and_none_is_the_first(tmp_path: Path) -> None:
+    data = arrays(45)
+    pairs = [(part, rank) for part in (1, 2, 3) for rank in (0, 1)]
+    opened = [writer(tmp_path / "c", data, rank=rank, ranks=2, part=(part, 3)) for part, rank in pairs]
+    assert [(each.rank, each.ranks) for each in opened] == [(number, 6) for number in range(1, 7)]
+
+
+def test_a_shard_between_others_is_missed_where_nobody_said_how_many_rows_there_are(tmp_path: Path) -> None:
+    entry = ShardEntry(20, "shard-00000.safetensors", "0" * 64, None)
+    plan: Any = None
+    unfinished = UnfinishedCache(tmp_path, plan, None, rank=0)
+    unfinished.done = {0: entry, 2: entry}
+    with pytest.raises(InputError, match="expected all shards, 1 are missing"):
+        unfinished.complete(None)

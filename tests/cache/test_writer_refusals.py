@@ -193,3 +193,12 @@ def test_the_caller_may_reuse_its_arrays(tmp_path: Path) -> None:
             tensor.zero_()
         add(target, data, slice(4, 8))
     np.testing.assert_array_equal(Cache(tmp_path / "a").logits(1).numpy(), data["logits"][0])
+
+
+def test_a_flat_array_is_refused_where_no_labels_count_the_rows(tmp_path: Path) -> None:
+    data = arrays(8)
+    with (
+        pytest.raises(InputError, match="expected logits of shape"),
+        writer(tmp_path / "a", data, labelled=False) as target,
+    ):
+        target.add(logits=np.zeros(8), features=data["features"])

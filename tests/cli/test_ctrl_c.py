@@ -4,11 +4,17 @@ import importlib
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from exitbench.cli import app
 from exitbench.cli.ctrl_c import stopped_like_ctrl_c
+from tests.support.command_line import exit_code
 
 
 class Slow:
@@ -59,3 +65,33 @@ def test_an_import_without_end_is_stopped_all_the_same(tmp_path: Path, monkeypat
     with pytest.raises(KeyboardInterrupt), stopped_like_ctrl_c():
         importlib.import_module("imported_endless")
     assert "imported_endless" not in sys.modules
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_as_the_work_ends_stops_nothing(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, real, sent = signal.getsignal(number), signal.signal, []
+
+    def restore(which: int, handler: Any) -> Any:
+        if not sent:
+            sent.append(number)
+            signal.raise_signal(number)
+        return real(which, handler)
+
+    with stopped_like_ctrl_c():
+        monkeypatch.setattr(signal, "signal", restore)
+    assert sent == [number]
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_stop_after_the_verb_has_answered_leaves_its_exit_code(
+    code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def interrupted() -> Iterator[Any]:
+        yield SimpleNamespace(error=None, flush=lambda: signal.raise_signal(signal.SIGINT))
+
+    monkeypatch.setattr(app, "lenient_streams", interrupted)
+    monkeypatch.setattr(app, "exit_code", lambda words, *, debug: code)
+    assert exit_code("list") == code
+    assert capsys.readouterr().err == ""

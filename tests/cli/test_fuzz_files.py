@@ -23,7 +23,7 @@ from exitbench.errors import InputError
 from exitbench.signals.registry.discovery import load_registry
 from tests.support.checked_suite import SUITE
 from tests.support.command_line import exit_code
-from tests.support.hostile_values import ANYTHING, key_paths, replaced
+from tests.support.hostile_values import ANYTHING, key_paths, replaced, with_bytes
 
 FUZZ = settings(
     max_examples=60, deadline=timedelta(seconds=30), suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -63,14 +63,6 @@ def refused_or_fine(action: Callable[[], object]) -> None:
         action()
     except InputError as error:
         assert "\n" not in str(error)
-
-
-def with_bytes(data: st.DataObject, original: bytes) -> bytes:
-    """Some bytes changed, cut or added."""
-    start = data.draw(st.integers(0, len(original)))
-    stop = data.draw(st.integers(start, min(len(original), start + 60)))
-    changed = original[:start] + data.draw(st.binary(max_size=40)) + original[stop:]
-    return changed[: data.draw(st.sampled_from([len(changed), len(changed) // 2, 8]))]
 
 
 @pytest.mark.long

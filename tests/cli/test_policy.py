@@ -4,6 +4,7 @@ import io
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.models import EarlyExitClassifier, MultiExitModel
 from exitbench.signals import load_registry
-from exitbench.signals.registry.exit_policy import read_policy
+from exitbench.signals.registry.exit_policy import fits, read_policy, write_policy
 from tests.support.command_line import exit_code
 from tests.support.tiny_models import collected_folder, tiny_model
 
@@ -190,6 +191,29 @@ def test_a_policy_from_a_stranger_is_checked(
     with pytest.raises(InputError) as refused:
         read_policy(tmp_path / "policy.json", load_registry())
     assert message in str(refused.value)
+
+
+def test_a_policy_with_what_json_cannot_hold_is_not_written(folder: Path, tmp_path: Path) -> None:
+    policy = read_policy(folder / "policy.json", load_registry())
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_policy(tmp_path / "policy.json", replace(policy, expected={"speed_up": math.nan}))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "expected"),
+    [
+        ((1.0, 2), tuple[float, ...], True),
+        ((1.0, "a"), tuple[float, ...], False),
+        ((1.0, "a"), tuple[float, str], True),
+        ([1.0], tuple[float, ...], False),
+        (None, tuple[float, ...] | None, True),
+        (True, float, False),
+        (1.5, int, False),
+    ],
+)
+def test_learned_values_are_held_against_their_declaration(value: Any, hint: Any, expected: bool) -> None:
+    assert fits(value, hint) == expected
 
 
 def test_a_device_is_no_policy() -> None:

@@ -38,9 +38,15 @@ VERBS = [
     ["threshold", "cache", "--signal", "deebert", "--speed-up", "1.5", "--resamples", "20"],
     ["threshold", "cache", "--signal", "deebert", "--max-loss", "5", "--resamples", "20", "--json"],
 ]
+MAKERS = [
+    ["compact", "cache", "made"],
+    ["derive", "temperature", "--train", "cache", "--on", "cache", "--out", "made"],
+    ["cascade", "cache", "cache", "--costs", "1,4", "--out", "made"],
+]
+"""These make another cache: a copy of damage, with a hash of its own, would look good."""
 
 
-@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+@pytest.mark.parametrize("words", [*VERBS, *MAKERS], ids=" ".join)
 def test_a_changed_shard_is_refused_in_one_line(
     cache: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,9 +57,10 @@ def test_a_changed_shard_is_refused_in_one_line(
     assert captured.err.startswith(f"error: cache/{SHARD}: changed: expected sha256 ")
     assert captured.err.count("\n") == 1
     assert not Path("scores.npz").exists()
+    assert not Path("made").exists()
 
 
-@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+@pytest.mark.parametrize("words", [*VERBS, *MAKERS], ids=" ".join)
 def test_a_good_cache_is_answered(cache: Path, words: list[str]) -> None:
     assert exit_code(*words) == 0
 

@@ -274,6 +274,7 @@ CASES: list[tuple[str, list[str], Damage]] = [
     ),
     ("score-width", CACHE_VERBS["score"], changed(MANIFEST, "model", "width", value=7)),
     *((f"report-{name}", RUN_VERBS["report"], damage) for name, damage in VIEWS.items()),
+    ("compare-no-samples", RUN_VERBS["compare"], lambda folder: (folder / "run/samples.parquet").unlink()),
     ("compare-samples-foreign", RUN_VERBS["compare"], parquet("samples", a=[1, 2])),
     *(
         (f"run-into-{name}", [*CACHE_VERBS["run"][:-1], "run"], content(RECORD, text))

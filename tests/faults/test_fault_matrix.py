@@ -7,14 +7,16 @@ there were and what each showed.
 """
 
 import math
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from exitbench.benchmarks.baselines.scratch_folder import SCRATCH
 from tests.support.fault_cases import FAULTS, Expected, new_case
-from tests.support.fault_server import FaultServer
+from tests.support.fault_server import TEMPORARY, FaultServer
 from tests.support.fault_verbs import VERBS, Verb, copy_materials, fill_hub, finished_run, make_materials, snapshot
 from tests.support.hub_server import running_hub
 
@@ -121,6 +123,20 @@ def meet(
 @pytest.mark.parametrize(("verb", "fault"), SHORT, ids=[f"{verb.name}: {fault}" for verb, fault in SHORT])
 def test_a_verb_meets_a_fault(meet: Callable[[Verb, str, int], None], verb: Verb, fault: str) -> None:
     meet(verb, fault, 0)
+
+
+def test_what_a_killed_check_leaves_among_temporary_files_is_seen_and_goes(
+    server: FaultServer, materials: Path, expected: Callable[[Verb], Expected], tmp_path: Path
+) -> None:
+    verb = next(verb for verb in VERBS if verb.name == "check --update")
+    case = new_case(server, verb, materials, tmp_path / "case", expected(verb), "temporary")
+    running, temporary = case.start(), case.folder / TEMPORARY
+    while running.is_running() and not any(temporary.glob(f"{SCRATCH}*")):
+        time.sleep(0.001)
+    running.send(signal.SIGKILL)
+    case.ended(running, -signal.SIGKILL)
+    assert any(temporary.glob(f"{SCRATCH}*"))
+    assert case.next_run_finishes() == "next run: same bytes"
 
 
 @pytest.mark.slow

@@ -255,3 +255,10 @@ def test_missing_features_are_refused() -> None:
 def test_a_prior_that_is_no_hazard_is_refused() -> None:
     with pytest.raises(InputError, match="prior-rate must be below 1, found 1"):
         REGISTRY.make("palbert[prior-rate=1]")
+
+
+@pytest.mark.parametrize("name", ["palbert", "consistentee"])
+def test_a_feature_is_seen_in_at_least_one_direction(name: str) -> None:
+    assert REGISTRY.make(f"{name}[directions=1]").text == f"{name}[directions=1]"
+    with pytest.raises(InputError, match=r"directions must be .*at least 1"):
+        REGISTRY.make(f"{name}[directions=0]")

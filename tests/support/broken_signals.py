@@ -152,6 +152,12 @@ class LostBelowTheBest(Sound):
         return torch.where(others < -1e3, torch.inf, super().score(layer))
 
 
+class LostAboveAll(Sound):
+    def score(self, layer: Layer) -> Tensor:
+        margin = super().score(layer)
+        return torch.where((margin > 1.5e4) & (layer.classes > 2), torch.nan, margin)
+
+
 class Overflows(Sound):
     def score(self, layer: Layer) -> Tensor:
         weights = layer.logits64.exp()
@@ -227,7 +233,7 @@ CAUGHT: Mapping[str, Sequence[type[ExitSignal]]] = {
     "shift_invariance_where_claimed": [ClaimsInvariance],
     "feature_precision": [CountsFeatureBits],
     "class_counts": [ThreeClassesOnly],
-    "extreme_logits": [Overflows, LostBelow, LostBelowTheBest],
+    "extreme_logits": [Overflows, LostBelow, LostBelowTheBest, LostAboveAll],
     "text_round_trip": [Doubles],
     "json_round_trip": [Forgets, RoundsWhatItLearned],
     "no_exit_before_first_exit_layer": [ExitsBeforeItScores, ExitsAtLayerZero],

@@ -17,6 +17,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from dataclasses import asdict, dataclass
@@ -273,7 +274,8 @@ def _run(request: dict[str, Any]) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(request["folder"])
-    os.environ["TMPDIR"] = str(Path(request["folder"]) / TEMPORARY)
+    # As a program has it once torch is imported, which asks for it: here that was the server's own.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(Path(request["folder"]) / TEMPORARY)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     unready = f"{request['out']}.unready"

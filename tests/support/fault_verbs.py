@@ -224,7 +224,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
         if path.is_file() and not is_temporary(name):
             files[name] = path.read_bytes()
             if path.suffix == ".json":
-                files[name] = json.dumps(_stable(json.loads(files[name])), sort_keys=True).encode()
+                files[name] = _stable_text(files[name])
     return files
 
 
@@ -238,6 +238,14 @@ def temporary_files(folder: Path) -> list[str]:
     """The files and folders that have a temporary name, and everything in the folder for temporary files."""
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
     return [name for name in names if is_temporary(name) and name != TEMPORARY and not name.endswith(".lock")]
+
+
+def _stable_text(content: bytes) -> bytes:
+    """A record without what no two runs share; as it is where it was cut, which only unfinished work may be."""
+    try:
+        return json.dumps(_stable(json.loads(content)), sort_keys=True).encode()
+    except ValueError:
+        return content
 
 
 def _stable(value: Any) -> Any:

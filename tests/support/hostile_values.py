@@ -32,3 +32,11 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     copy = dict(value) if isinstance(value, dict) else list(value)
     copy[path[0]] = replaced(copy[path[0]], path[1:], new)
     return copy
+
+
+def with_bytes(data: st.DataObject, original: bytes) -> bytes:
+    """Some bytes changed, cut or added."""
+    start = data.draw(st.integers(0, len(original)))
+    stop = data.draw(st.integers(start, min(len(original), start + 60)))
+    changed = original[:start] + data.draw(st.binary(max_size=40)) + original[stop:]
+    return changed[: data.draw(st.sampled_from([len(changed), len(changed) // 2, 8]))]

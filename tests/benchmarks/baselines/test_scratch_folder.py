@@ -11,6 +11,17 @@ import pytest
 from exitbench.benchmarks.baselines.scratch_folder import scratch_folder
 
 
+def test_a_process_that_is_not_ours_to_ask_is_taken_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(process: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "kill", refuse)
+    (tmp_path / "exitbench-scratch-1-x").mkdir()
+    with scratch_folder():
+        assert (tmp_path / "exitbench-scratch-1-x").exists()
+
+
 @pytest.mark.process
 def test_what_a_killed_process_left_is_taken_away_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -13,7 +13,8 @@ from exitbench.benchmarks.guarantees.candidates import (
     shared_path,
     storable,
 )
-from exitbench.benchmarks.guarantees.certify import Evidence, Promise, certify, threshold_above
+from exitbench.benchmarks.guarantees.certify import Evidence, Promise, certify, controlled, threshold_above
+from exitbench.benchmarks.guarantees.halves import Half, Halves
 from exitbench.benchmarks.guarantees.losses import RISKS, layer_losses
 from exitbench.benchmarks.guarantees.split import betting_order, certifying_part, choosing_rows
 from exitbench.benchmarks.replay.exit_rule import exit_layers
@@ -221,3 +222,33 @@ def test_halves_and_order_are_functions_of_ids():
     assert not set(groups[part.train]) & set(groups[part.test])
     with pytest.raises(InputError, match="needs rows to choose on and rows to certify on, found 1"):
         certifying_part(ids[:1], 0)
+
+
+def test_where_only_the_last_layer_keeps_the_promise_no_candidate_does():
+    scores, predictions, truth = made()
+    evidence = evidence_of(scores, predictions, truth, "consistency")
+    at_once = Candidate(0, np.full(DEPTH - 1, np.inf), 1 / DEPTH, np.inf)
+    assert losses_at(evidence.losses, at_once.exits([scores])).mean() > 0.2
+    certificate = certify([at_once], evidence, Promise(RISKS["consistency"], 0.1, procedure="risk-control"), seed=0)
+    assert (certificate.candidate, certificate.passed, certificate.grid) == (None, 0, 1)
+    never = Candidate(0, np.full(DEPTH - 1, -np.inf), 1.0, -np.inf)
+    path = [never, at_once]
+    certificate = certify(path, evidence, Promise(RISKS["consistency"], 0.1, procedure="risk-control"), seed=0)
+    assert (certificate.candidate, certificate.passed, certificate.grid) == (never, 1, 2)
+
+
+@pytest.mark.parametrize("default", [0, 1])
+def test_of_configurations_that_cost_the_same_the_default_is_certified(default):
+    scores, predictions, truth = made()
+    losses = layer_losses(RISKS["consistency"], predictions, truth)
+    evidence = Evidence([scores, scores], losses, np.arange(ROWS), None)
+    half = Half(evidence, Outcomes.of(predictions, truth))
+    promise = Promise(RISKS["consistency"], 0.1, procedure="conformal-consistency")
+    assert Halves(half, half, default, 0).certificate(promise).candidate.configuration == default
+
+
+def test_a_candidate_that_loses_as_much_as_is_allowed_passes_with_no_number_of_rows():
+    losses = np.array([[0.0] * 10, [1.0] + [0.0] * 9])
+    promise = Promise(RISKS["consistency"], 0.1, procedure="risk-control")
+    certificate = controlled([Candidate(0, np.zeros(2), 0.5, 0.0)], losses, promise)
+    assert (certificate.candidate, certificate.units_needed) == (None, None)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exitbench.benchmarks.measures.equal_share import all_layers, equal_share_errors
+from exitbench.benchmarks.measures.equal_share import all_layers, equal_share_errors, error_rate_at_the_cut
 from exitbench.benchmarks.measures.ranking import Ranking
 
 
@@ -125,3 +125,27 @@ def test_the_standard_error_holds_with_folds() -> None:
         rates.append(share.rate("premature_rate"))
         errors.append(np.linalg.norm(share.influence("premature_rate")))
     assert np.mean(errors) == pytest.approx(np.std(rates), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("size", "wrong", "expected"),
+    [
+        # A thousand samples, 300 of them wrong, so the cut lies at 300: 50 on either side are about as certain as it.
+        (1000, [*range(250), *range(250, 266), *range(335, 349), *range(980, 1000)], 30 / 100),
+        # Of twenty samples five on either side are asked, however few their number to the power of two thirds.
+        (20, [0, 1, 2, 3, 4, 5, 6, 7, 8, 14], 5 / 10),
+    ],
+)
+def test_the_error_rate_at_the_cut_is_that_of_its_neighbours(size: int, wrong: list[int], expected: float) -> None:
+    right = np.ones(size, dtype=bool)
+    right[wrong] = False
+    ((_, part),) = Ranking(np.arange(float(size))[None], right[None]).sorted_parts(1)
+    assert error_rate_at_the_cut(part) == expected
+
+
+def test_a_layer_without_scores_is_tied_and_leaves_its_neighbour_alone() -> None:
+    right = np.array([[True, False, True]] * 2)
+    ranking = Ranking(np.array([[np.nan] * 3, [0.1, 0.9, 0.2]]), right)
+    # Two of three exit: by chance two thirds of a wrong one, by the second layer's scores the wrong one first.
+    assert equal_share_errors(ranking, 1).count == pytest.approx(2 / 3)
+    assert equal_share_errors(ranking, 2).count == 1.0

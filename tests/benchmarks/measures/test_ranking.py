@@ -256,3 +256,11 @@ def test_folds_of_any_number_are_folds() -> None:
     assert not np.isnan(expected).any()
     for numbers in (folds - 2, folds * 10**12, folds * 7 + 3):
         np.testing.assert_array_equal(Ranking(certainty, right, numbers).dis(), expected)
+
+
+def test_a_single_wrong_answer_moves_dis_by_a_finite_amount() -> None:
+    right = np.array([[True, False, True, True]])
+    influence = Ranking(np.array([[4.0, 3.0, 2.0, 1.0]]), right).influence(1)
+    # DIS is the share of right answers above the wrong one, a third; each right one alone would say 1, 0 and 0.
+    spread = np.sqrt(3 / 2)
+    np.testing.assert_allclose(influence, [100 * spread * (1 - 1 / 3) / 3, 0.0, *[-100 * spread / 9] * 2], atol=1e-12)

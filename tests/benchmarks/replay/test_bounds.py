@@ -7,6 +7,7 @@ from exitbench.benchmarks.replay.bounds import (
     fixed_at,
     fixed_curve,
     fixed_layer,
+    neighbouring_layers,
     oracle,
     random_at,
     random_curve,
@@ -151,3 +152,11 @@ def test_the_curve_of_fixed_layers_passes_through_every_layer_and_what_lies_betw
         assert bound is not None
         assert float(curve.accuracy[position]) == pytest.approx(float(bound.tally.accuracy))
         assert float(curve.f1[position]) == pytest.approx(float(bound.tally.f1))
+
+
+@for_each(seed=range(200))
+def test_a_speed_up_that_is_a_layers_cost_but_for_rounding_is_that_layer(seed):
+    rng = np.random.default_rng(seed)
+    costs = np.array([1, 2, *np.sort(rng.integers(3, 10**12, 4))])
+    layer = int(rng.integers(3, 7))
+    assert neighbouring_layers(6, float(costs[-1]) / float(costs[layer - 1]), costs) == (layer, layer, 0.0)

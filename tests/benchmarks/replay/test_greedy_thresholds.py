@@ -1,4 +1,5 @@
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -152,3 +153,32 @@ def test_out_of_reach_the_exits_stay_those_of_the_shared_threshold():
     scores = SignalScores(rng.normal(size=(5, 50)), ">=", first_exit_layer=5)
     curve = trade_off_curve(scores, Outcomes.of(rng.integers(0, 2, (6, 50)), rng.integers(0, 2, 50)))
     assert greedy_exits(curve, 4.0, "accuracy").tolist() == [5] * 50
+
+
+def test_the_budget_is_what_was_asked_for_or_what_a_slower_match_pays():
+    kinds = set()
+    for seed in range(60):
+        curve = informed_curve(seed, samples=30, depth=4)
+        speed_up = float(np.random.default_rng(seed).uniform(1.1, 3.0))
+        shared = shared_exits(curve, speed_up)
+        asked, paid = 4 * 30 / speed_up, int(shared.sum())
+        matched = asked < paid <= 1.02 * asked
+        kinds.add(matched)
+        assert exit_budget(curve, speed_up, shared) == (paid if matched else math.floor(asked))
+    assert kinds == {True, False}
+
+
+def test_a_single_sample_keeps_to_the_budget_where_it_can():
+    outcomes = Outcomes(np.ones((3, 1), dtype=bool), costs=cost_units([1.0, 10.0, 11.0], 3))
+    curve = trade_off_curve(SignalScores(np.array([[1.0], [2.0]]), ">="), outcomes)
+    assert shared_exits(curve, 11 / 9.5).tolist() == [2], "the nearest, 5% slower than asked for"
+    assert greedy_exits(curve, 11 / 9.5, "accuracy").tolist() == [1]
+
+
+@for_each(seed=range(20))
+def test_the_cuts_of_a_shared_threshold_realise_its_exits(seed):
+    curve = informed_curve(seed, samples=40)
+    search = GreedySearch(curve, "accuracy", 10**9)
+    for speed_up in (1.2, 1.7, 2.5):
+        exits = shared_exits(curve, speed_up)
+        assert search.exits_of(search.cuts_of(exits)).tolist() == exits.tolist()

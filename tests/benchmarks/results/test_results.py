@@ -71,6 +71,8 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
         _ = RunFiles(tmp_path).record
     with pytest.raises(InputError, match=r"holds no results.parquet"):
         _ = RunFiles(tmp_path).results
+    with pytest.raises(InputError, match=r"holds no samples.parquet"):
+        RunFiles(tmp_path).samples_at("in-sample", "final")
 
 
 def test_files_of_another_version_are_refused(tmp_path):

@@ -1,14 +1,21 @@
 """Areas: their values are those of the exact curve, and so is the middle of their resamples."""
 
 import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from exitbench.benchmarks.run.compare_stage import area_rows
+from exitbench.benchmarks.results.operating_point import at_speed_up
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.run.compare_stage import area_rows, compare_signals, dis_sources
 from exitbench.benchmarks.run.measurements import ComparedEntry
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
+from exitbench.benchmarks.suites.questions import Questions
+from tests.support.scored_cases import configuration, random_arrays, scored_cache
 
 COLUMNS = {"cache": "c", "model": "m", "task": "t", "split": "dev", "protocol": "in-sample"}
 
@@ -91,3 +98,32 @@ def test_an_area_does_not_depend_on_the_other_signals() -> None:
     beside = area_rows(COLUMNS, others, samples, (1 / 3, 1.0), weights)
     assert beside[1].row == alone.row
     assert beside[2].row.status == "undefined"
+
+
+def test_pairs_that_signals_bring_along_are_adjusted_together_and_random_exits_stand_beside(tmp_path: Path) -> None:
+    scored = scored_cache(tmp_path, *random_arrays(4, 90, 6, 1), [configuration()])
+    question = {**COLUMNS, "operating_point": "speed_up=2", "measure": "accuracy", "decisions": "per-layer"}
+    brought = [[{**question, "signal_a": "a", "p_value": 0.02}], [{**question, "signal_a": "b", "p_value": 0.03}]]
+    measured: list[Any] = [SimpleNamespace(rows=[], entries=lambda _: [], pairs=pairs) for pairs in brought]
+    questions = Questions(speed_ups=(2.0, 3.0), rates_speed_up=2.0, losses=(), protocols=("in-sample",), resamples=5)
+    compared = compare_signals(scored, measured, questions, ("pairs",))
+    adjusted = {pair["signal_a"]: pair["p_adjusted"] for pair in compared.pairs}
+    assert adjusted == pytest.approx({"a": 0.04, "b": 0.04})  # Holm: twice the smaller, and none below it
+    points = {row.operating_point for row in compared.rows if row.signal == "random" and row.measure == "accuracy"}
+    assert points == {at_speed_up(2.0), at_speed_up(3.0)}
+
+
+def test_errors_of_dis_are_kept_where_dis_has_one() -> None:
+    samples, _ = all_right()
+    contestant: Any = SimpleNamespace(name=("s", ""), influence=lambda layer, measure: np.full(9, layer), deals={})
+    dis = Row(**COLUMNS, signal="s", parameters="", measure="dis", std_err=1.0)
+    rows = [
+        dis._replace(layer=1),
+        dis._replace(layer=2, std_err=np.nan),
+        dis._replace(layer=3, measure="aurc"),
+        dis._replace(layer=4, protocol="cross-fit"),
+    ]
+    sources = dis_sources(COLUMNS, [contestant], rows, Questions(layers=(1, 2, 3, 4)), samples)
+    ((key, source),) = sources.items()
+    assert key[:3] == ("in-sample", "s", "")
+    assert (source.spread.tolist(), source.deals.tolist(), source.influence) == ([1] * 9, [], True)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from exitbench.benchmarks.results.files import RunFiles
-from exitbench.benchmarks.run.detectable_differences import DetectableDifference, detectable_differences
+from exitbench.benchmarks.results.schema import Row
+from exitbench.benchmarks.run.detectable_differences import DetectableDifference, detectable_differences, is_asked
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.suites.suite import Suite
@@ -121,3 +122,11 @@ def test_wrong_words_are_one_line(
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert problem in line
+
+
+def test_power_is_not_asked_of_single_kinds_of_decisions() -> None:
+    row = Row("c", "m", "t", "dev", "in-sample", "s", "", "dis", layer=2)
+    caches = {"c": {"table_layers": [2], "metric": "accuracy"}}
+    assert is_asked(row, None, caches)
+    assert not is_asked(row._replace(layer=3), None, caches)
+    assert not is_asked(row._replace(decisions="all"), None, caches)

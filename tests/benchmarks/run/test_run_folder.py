@@ -67,13 +67,14 @@ def files(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.long
-def test_a_signal_that_failed_once_is_tried_again(suite, tmp_path):
+@pytest.mark.parametrize("force", [False, True])
+def test_a_signal_that_failed_once_is_tried_again(suite, tmp_path, force):
     (tmp_path / "signals").mkdir()
     (tmp_path / "signals" / "moody.py").write_text(MOODY)
     moody = replace(suite, signals=(*suite.signals, "moody"))
     assert len(run_suite(moody, tmp_path / "out", directories=[tmp_path / "signals"]).failures) == 1
     (tmp_path / "signals" / "repaired").touch()  # the cause is gone, while no source has changed
-    assert run_suite(moody, tmp_path / "out", directories=[tmp_path / "signals"]).complete
+    assert run_suite(moody, tmp_path / "out", directories=[tmp_path / "signals"], force=force).complete
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ import pytest
 from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.benchmarks.run.plan import cache_units, plan_run
 from exitbench.benchmarks.run.run_suite import run_part, run_suite
-from exitbench.benchmarks.run.shares import part_folder, share_of
+from exitbench.benchmarks.run.shares import part_folder, parts_below, share_of
 from exitbench.benchmarks.suites.suite import Suite
 from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
@@ -89,3 +89,10 @@ def test_a_run_does_not_begin_while_a_part_is_at_work(suite, tmp_path) -> None:
             run_part(suite, out, (1, 6))
         assert run_part(suite, out, (2, 6)) == (1, [])
     assert json.loads((out / ".exitbench.json").read_text())["files"] == {"run": ["run.json"]}
+
+
+def test_only_folders_that_are_named_as_parts_are_parts(tmp_path):
+    for name in ("part-2-of-3", "part-1-of-3", "part-a-of-b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "part-3-of-3").write_text("a file")
+    assert [path.name for path in parts_below(tmp_path)] == ["part-1-of-3", "part-2-of-3"]

@@ -13,7 +13,7 @@ import pytest
 from exitbench import atomic_files
 from exitbench.atomic_files import whole_file
 from exitbench.benchmarks.scoring import fit_cache
-from exitbench.benchmarks.scoring.fit_entry import encode_entry, read_entry
+from exitbench.benchmarks.scoring.fit_entry import array_of, encode_entry, read_entry
 from exitbench.benchmarks.scoring.fitted_scores import FittedScores
 from exitbench.benchmarks.scoring.score_cache import fitted, score
 from exitbench.cache import Cache, synthetic_cache
@@ -260,3 +260,19 @@ def test_turned_off_no_scores_are_kept(
     first, second = asked_anew(parts, EDR()), asked_anew(parts, EDR())
     np.testing.assert_array_equal(first[0], second[0])
     assert fits == [150, 150] and not folder.exists()
+
+
+def test_what_is_remembered_of_one_signal_is_not_taken_for_another(
+    folder: Path, fits: list[int], parts: tuple[FittedScores, np.ndarray]
+) -> None:
+    asked, seen = parts
+    expected, _ = asked_anew(parts, EDR(weight=10.0))
+    first, _ = asked.unseen(EDR(), "test", seen)
+    assert asked.unseen(EDR(), "test", seen)[0] is first
+    np.testing.assert_array_equal(asked.unseen(EDR(weight=10.0), "test", seen)[0], expected)
+
+
+def test_an_array_without_rows_is_kept_as_one() -> None:
+    empty = array_of(pack(np.zeros((0, 3))))
+    assert empty is not None and empty.shape == (0, 3)
+    assert array_of(("float64", [-1, 3], "")) is None

@@ -110,6 +110,7 @@ def test_p_value_and_interval_never_contradict_each_other_whatever_the_resamples
 
 
 def test_a_difference_without_variance_is_p_one_if_equal_else_undefined():
+    assert difference(5.0, 3.0, np.full(9, 5.0), np.full(9, 3.0)).value == 2.0
     same = np.random.default_rng(0).normal(size=50)
     assert difference(3.0, 3.0, same, same).p_value == 1.0
     apart = difference(3.0, 2.0, np.full(50, 3.0), np.full(50, 2.0))
@@ -186,5 +187,6 @@ def test_a_score_difference_takes_the_error_of_its_samples_where_resamples_confi
     assert test.p_value == pytest.approx(2 * stats.norm.sf(abs(values[0] - values[1]) / whole))
     assert (test.low, test.high) == pytest.approx(stats.norm.interval(0.95, values[0] - values[1], whole))
     far = values[:, None] + 1.4 * (draws - values[:, None])
-    for resampled, moved in ((far, influence), (draws, [influence[0], None])):
+    same = np.tile(values[:, None], 20)  # no resample moves anything: an error of 0 confirms none
+    for resampled, moved in ((far, influence), (draws, [influence[0], None]), (same, influence)):
         assert score_differences(values, resampled, moved, [(0, 1)]) == differences(values, resampled, [(0, 1)])

@@ -73,6 +73,9 @@ def test_practical_probabilities_are_areas_of_the_posterior(difference: float, d
     expected = (law.sf(0.5), law.cdf(0.5) - law.cdf(-0.5), law.cdf(-0.5))
     assert (shown.better, shown.same, shown.worse) == pytest.approx(expected, abs=1e-6)
     assert practical_probabilities(0.2, 0.0, quantile).same == 1.0
+    for edge in (-0.5, 0.5):  # as large as the margin is still the same
+        shown = practical_probabilities(edge, 0.0, quantile, margin=0.5)
+        assert (shown.better, shown.same, shown.worse) == (0.0, 1.0, 0.0)
 
 
 def test_variance_parts_find_the_variances_that_made_the_data() -> None:
@@ -89,3 +92,5 @@ def test_variance_parts_find_the_variances_that_made_the_data() -> None:
     assert np.mean(estimates, axis=0) == pytest.approx([0.25, 1.0, 4.0], rel=0.08)
     alone = variance_parts([np.array([1.0]), np.array([3.0])], [0.5, 0.5])
     assert math.isnan(alone.networks) and alone.tasks == pytest.approx(2.0 - 0.25)
+    mixed = variance_parts([np.array([1.0, 3.0]), np.array([5.0])], [0.5, 0.5])
+    assert mixed.networks == 2.0, "a task with a single network says nothing of networks"

@@ -182,7 +182,7 @@ def test_within_six_standard_errors_a_listed_point_is_never_a_tenth_of_one_away(
 
 def test_sums_beyond_what_float32_holds_are_exact(monkeypatch):
     largest = weighted_curve.LARGEST_EXACT
-    assert np.float32(largest - 1) + np.float32(1) == largest
+    assert int(np.float32(largest - 1)) == largest - 1
     assert np.float32(largest) + np.float32(1) == np.float32(largest)
     case = random_case(3, samples=40)
     curve, weights = case.curve, poisson_weights(np.arange(40), 0, 7)
@@ -194,6 +194,15 @@ def test_sums_beyond_what_float32_holds_are_exact(monkeypatch):
     assert expected.layers.dtype == np.float32
     for name in ("samples", "layers", "correct", "true_positives", "actual_positives"):
         np.testing.assert_array_equal(getattr(sums, name), getattr(expected, name))
+
+
+def test_a_layer_without_a_score_never_says_exit_however_generous_the_threshold():
+    scores = SignalScores(np.array([[np.nan] * 4, [1.0, 2.0, 3.0, 4.0]]), ">=")
+    outcomes = Outcomes(np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]], dtype=bool))
+    ones = SampleWeights.of(np.ones((4, 1), dtype=np.uint8))
+    rates = weighted_rates(scores, outcomes, np.array([-np.inf]), np.zeros(1, dtype=np.int64), ones)
+    assert rates.wrong_exits.tolist() == [[0], [2]]
+    assert rates.right_continuations.tolist() == [[2], [0]]
 
 
 @pytest.mark.long

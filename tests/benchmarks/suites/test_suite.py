@@ -30,6 +30,9 @@ def suite(**changes):
 def test_an_unknown_key_is_an_error_with_a_suggestion():
     with pytest.raises(InputError, match=r"unknown key 'speedups'.* Did you mean speed_ups"):
         suite(speedups=[2.0])
+    below_a_table = {"subject": "cap", "against": ["deebert"], "sed": 3}  # where TOML puts a key that comes too late
+    with pytest.raises(InputError, match=r"unknown key 'findings.sed'.* Did you mean seed"):
+        suite(findings=below_a_table)
 
 
 def test_a_missing_key_is_named():
@@ -195,9 +198,15 @@ def test_a_protocol_may_be_asked_for_once():
         suite(protocols=["in-sample", "in-sample"])
 
 
+def test_by_default_layers_lie_at_a_sixth_a_half_and_five_sixths_of_the_depth() -> None:
+    assert list(layers_at(Questions().layers, 12)) == [2, 6, 10]
+
+
 def test_the_costs_of_a_band_go_from_the_cheapest_layer_to_all_of_them() -> None:
     costs = band_costs(1 / 12)
     assert (len(costs), costs[0], costs[-1]) == (48, 1 / 12, pytest.approx(1.0))
     assert np.diff(costs) == pytest.approx(np.full(47, costs[1] - costs[0]))
-    with pytest.raises(ValueError, match="found 12"):
-        band_costs(12)
+    assert set(band_costs(1)) == {1.0}, "every layer costs the same"
+    for cheapest in (12, 0, -0.1):
+        with pytest.raises(ValueError, match=f"found {cheapest}"):
+            band_costs(cheapest)

@@ -1,4 +1,5 @@
 import json
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from exitbench.benchmarks.api import evaluate
 from exitbench.benchmarks.replay.operating_points import value_within_loss
 from exitbench.benchmarks.replay.replay_signal import replay_signal
 from exitbench.benchmarks.scoring.score_cache import score
-from exitbench.benchmarks.thresholds.recommend import recommend
+from exitbench.benchmarks.thresholds.recommend import asked_point, recommend
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.cli.app import build, main
 from exitbench.errors import InputError
@@ -199,3 +200,9 @@ def test_per_layer_thresholds_that_cannot_keep_a_loss_are_refused(tmp_path):
     cache = Cache(synthetic_cache(tmp_path / "c", rows=200, layers=4, width=8, compact=True, seed=4))
     with pytest.raises(InputError, match=r"no speed-up within a loss of 0.5 points"):
         recommend(cache, [load_registry().make("random")], max_loss=0.5, resamples=20, schedule="quota")
+
+
+@pytest.mark.parametrize("speed_up", [1.0, 0.5, math.inf, math.nan])
+def test_a_speed_up_is_a_number_above_one(speed_up):
+    with pytest.raises(InputError, match="a speed-up must be above 1"):
+        asked_point(speed_up, None)

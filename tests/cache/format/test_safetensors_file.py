@@ -48,3 +48,25 @@ def test_a_header_may_fill_the_file_and_not_more(tmp_path: Path, beyond: int, re
         return
     with pytest.raises(InputError, match="expected a safetensors header"):
         open_tensors(tmp_path, "t")
+
+
+@pytest.mark.parametrize(("axes", "refused"), [(8, False), (9, True)])
+def test_a_shape_has_at_most_eight_axes(tmp_path: Path, axes: int, refused: bool) -> None:
+    text = json.dumps({"a": {"dtype": "F32", "shape": [1] * axes, "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "t").write_bytes(len(text).to_bytes(8, "little") + text + bytes(4))
+    if not refused:
+        assert open_tensors(tmp_path, "t").tensor("a").shape == (1,) * axes
+        return
+    with pytest.raises(InputError, match="expected 'a' to have a shape"):
+        open_tensors(tmp_path, "t")
+
+
+@pytest.mark.parametrize("count", [-1, True, 2**60, 1.0, "1", None])
+@pytest.mark.parametrize(("key", "what"), [("shape", "a shape"), ("data_offsets", "two data offsets")])
+def test_what_is_no_count_is_refused(tmp_path: Path, count: object, key: str, what: str) -> None:
+    tensor = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+    tensor[key] = [count] if key == "shape" else [count, 4]
+    text = json.dumps({"a": tensor}).encode()
+    (tmp_path / "t").write_bytes(len(text).to_bytes(8, "little") + text + bytes(4))
+    with pytest.raises(InputError, match=f"expected 'a' to have {what}"):
+        open_tensors(tmp_path, "t")

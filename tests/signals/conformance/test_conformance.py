@@ -51,6 +51,16 @@ def test_only_random_what_compares_bases_counts_neighbours_or_weighs_rewards_nee
     assert (outcome.status, outcome.detail) == ("exception", "a baseline that knows nothing about the sample")
 
 
+@pytest.mark.long
+def test_a_signal_that_no_shift_moves_says_so() -> None:
+    (check,) = (check for check in CHECKS if name_of(check) == "shift_invariance_where_claimed")
+    plain = {name: signal for name, signal in SIGNALS.items() if isinstance(signal.shift_invariant, bool)}
+    assert len(plain) > 20, "for the others it depends on a parameter"
+    for name, signal in plain.items():
+        claiming = type(signal.__name__, (signal,), {"shift_invariant": True})
+        assert signal.shift_invariant == (run_check(check, claiming).status == "pass"), name
+
+
 def test_the_sound_signal_passes_everything() -> None:
     assert [outcome for outcome in run_checks(Sound) if outcome.status != "pass"] == []
 

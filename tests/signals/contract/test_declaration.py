@@ -31,6 +31,17 @@ from tests.support.signal_files import SIGNAL
         ("    def score", "    exceptions: ClassVar = {'a': ''}\n\n    def score", "exceptions must be a mapping"),
         (
             "    def score",
+            "    beyond_the_score: ClassVar = (3,)\n\n    def score",
+            "must be a tuple of sentences, found",
+        ),
+        (
+            "    def score",
+            "    probability_of: ClassVar = 'wrong'\n\n    def score",
+            "probability_of must be empty, or",
+        ),
+        ("    def score", "    forms: ClassVar = ('cap',)\n\n    def score", "forms must be a tuple of Form"),
+        (
+            "    def score",
             "    alpha: float = signals.parameter(1.0, grid=('a',))\n\n    def score",
             "grid or choices of alpha hold a value that is not allowed: .* found 'a'",
         ),

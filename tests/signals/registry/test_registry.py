@@ -35,6 +35,14 @@ def test_no_published_name_is_listed_outside_its_own_file(registry: Registry) ->
             assert f'"{name}"' not in path.read_text(), f"{path.name} names {name}"
 
 
+def test_each_signal_names_its_paper_year_and_link(registry: Registry) -> None:
+    for name, signal in registry.signals.items():
+        reference = signal.reference
+        assert isinstance(reference.paper, str) and reference.paper, name
+        assert isinstance(reference.year, int) and 1990 < reference.year <= 2026, name
+        assert reference.link.startswith("https://") or not reference.link, name
+
+
 def test_each_signal_has_a_file_of_its_own(registry: Registry) -> None:
     origins = [registry.origin(name) for name in registry.signals]
     assert len(set(origins)) == len(origins)

@@ -8,7 +8,8 @@ import pytest
 from exitbench.benchmarks.protocols.splits import DEAL_SEED
 from exitbench.benchmarks.results.operating_point import within_loss
 from exitbench.benchmarks.run.evaluated_configurations import cache_weights
-from exitbench.benchmarks.run.rows.fixed_layer_rows import fixed_area_row, fixed_within_rows
+from exitbench.benchmarks.run.rows.fixed_layer_rows import fixed_area_row, fixed_within_rows, layer_within
+from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
 from exitbench.benchmarks.suites.questions import Questions
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
@@ -86,3 +87,7 @@ def test_the_area_of_an_f1_bends_between_layers(tmp_path):
     ]
     f1 = 200 * counts[0] / (counts[1] + LABELS.sum())
     assert row.value == pytest.approx(np.trapezoid(f1, positions) / 4.5, abs=0.02)
+
+
+def test_where_every_layer_is_as_good_as_the_last_the_first_is_enough():
+    assert layer_within(Outcomes(np.ones((4, 5), dtype=bool)), 0.0, "accuracy") == 1
