@@ -66,18 +66,23 @@ def test_cross_fit_chooses_the_parameters_with_the_largest_speed_up_within_a_los
 
 
 def test_resamples_within_a_loss_are_those_of_that_loss(tmp_path):
-    """Each resample is written out, and its threshold looked for one by one."""
+    """Each resample is written out, and its threshold looked for one by one; in some not a single exit is allowed."""
     labels, predictions, scores = random_arrays(3, 60, 5, 1)
+    predictions[-1] = labels  # what exits early can only lose
     right = predictions == labels
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, [configuration()])
-    choices, _ = choices_of(scored, dataclasses.replace(IN_SAMPLE, losses=(2.0, 30.0)))
+    losses = (0.01, 2.0, 30.0)
+    choices, _ = choices_of(scored, dataclasses.replace(IN_SAMPLE, losses=losses))
     weights = poisson_weights(np.arange(60), 0, 12)
-    for loss, resample in itertools.product((2.0, 30.0), range(12)):
+    without_exit = 0
+    for loss, resample in itertools.product(losses, range(12)):
         drawn = np.repeat(np.arange(60), weights[:, resample])
         threshold, _ = literal_within_loss(scores[0][:, drawn], right[:, drawn], loss)
         exits = literal_exits(scores[0][:, drawn], threshold)
         sums = choices.results[0][0].points[within_loss(loss)].resampled
         assert (sums.layers[resample], sums.samples[resample]) == (sum(exits), len(drawn))
+        without_exit += sum(exits) == 5 * len(drawn)
+    assert 0 < without_exit < 36
 
 
 def test_operating_points_of_one_entry_may_choose_different_parameters(tmp_path):
