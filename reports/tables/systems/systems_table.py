@@ -19,7 +19,7 @@ from exitbench.reports.run_data.systems import PaperSystem, SystemForm, paper_sy
 from exitbench.reports.tables.cells import number_cell, published_cell
 from exitbench.reports.tables.published_forms import form_notes
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label, missing
-from exitbench.reports.tables.table_parts import notes_of
+from exitbench.reports.tables.table_parts import cache_notes, notes_of
 from exitbench.reports.tables.task_scores import score_cell
 
 NOT_COMPARED = (
@@ -49,6 +49,7 @@ def systems_table(run: FinishedRun, protocol: str) -> Table:
     headings = network_headings(run.groups_under(protocol))
     rows: list[TableRow] = []
     notes = [f"Cells: score (speed-up), and the score of the last layer. Protocol: {protocol}.", NOT_COMPARED]
+    notes += cache_notes(run, None)
     for system in paper_systems():
         shown = shown_as(run, protocol, system)
         rows += [here_row(run, protocol, system, each, headings) for each in shown] or [absent_row(system, headings)]
