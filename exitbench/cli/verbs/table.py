@@ -71,10 +71,12 @@ def command(
     elif name is None:
         echo(*column_lines(("name", "table"), [(table.name, table.title) for table in tables]))
     elif formats is None:
-        from exitbench.reports.formats.terminal import LEGEND, terminal_table
+        from exitbench.reports.formats.terminal import LEGEND, fitting_parts, terminal_table
 
         table = view_named(finished, tables, name, "table")
-        terminal_console().print(terminal_table(table))
+        console = terminal_console()
+        for part in fitting_parts(table, console.width):
+            console.print(terminal_table(part))
         echo(*table.notes, LEGEND)
     elif out is not None:
         table = view_named(finished, tables, name, "table")

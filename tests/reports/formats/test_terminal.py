@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from exitbench.reports.formats.terminal import terminal_table
+from exitbench.reports.formats.terminal import fitting_parts, terminal_table
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
 
@@ -66,3 +66,33 @@ def test_a_name_wider_than_the_terminal_is_folded_and_not_cut() -> None:
     name = "signal-" + "x" * 60
     lines = printed(small_table(TableRow((label(name), value("81.5")))), width=40)
     assert "".join(line.split()[0] for line in lines if "x" in line) == name
+
+
+def wide_table(columns: int) -> Table:
+    titles = [f"column {number:02d}" for number in range(columns)]
+    cells = [value(f"{number}.25") for number in range(columns)]
+    return Table(
+        name="wide",
+        title="Wide",
+        question="",
+        topic="dis",
+        columns=(TableColumn(title="System"), *(TableColumn(title=title, measure="dis") for title in titles)),
+        rows=(TableRow((label("DeeBERT"), *cells)),),
+    )
+
+
+def test_a_table_that_fits_stays_whole() -> None:
+    table = wide_table(4)
+    assert fitting_parts(table, 120) == [table]
+
+
+def test_what_is_wider_than_the_terminal_comes_in_parts_each_with_the_names() -> None:
+    parts = fitting_parts(wide_table(20), 60)
+    assert [part.title for part in parts] == ["Wide", *["Wide, continued"] * (len(parts) - 1)]
+    shown = [printed(part, width=60) for part in parts]
+    for lines in shown:
+        assert max(map(len, lines)) <= 60
+        assert any(line.split()[:1] == ["DeeBERT"] for line in lines), "a name in every part"
+    numbers = [word for lines in shown for line in lines if "DeeBERT" in line for word in line.split()[1:]]
+    assert numbers == [f"{number}.25" for number in range(20)], "each number once, whole, in its order"
+    assert not any("…" in line for lines in shown for line in lines)
