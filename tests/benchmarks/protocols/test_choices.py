@@ -68,7 +68,7 @@ def test_cross_fit_chooses_the_parameters_with_the_largest_speed_up_within_a_los
 def test_resamples_within_a_loss_are_those_of_that_loss(tmp_path):
     """Each resample is written out, and its threshold looked for one by one; in some not a single exit is allowed."""
     labels, predictions, scores = random_arrays(3, 60, 5, 1)
-    predictions[-1] = labels  # what exits early can only lose
+    predictions[:-1], predictions[-1] = 1 - labels, labels  # every exit loses
     right = predictions == labels
     scored = scored_cache(tmp_path / "s", labels, predictions, scores, [configuration()])
     losses = (0.01, 2.0, 30.0)

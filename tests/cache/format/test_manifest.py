@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,17 @@ def test_a_manifest_that_is_not_json_is_refused(cache: Path, text: bytes) -> Non
     (cache / MANIFEST).write_bytes(text)
     with pytest.raises(InputError, match="expected"):
         read_manifest(cache)
+
+
+def test_whatever_the_depth_of_a_nested_value_it_is_refused_in_a_line(cache: Path) -> None:
+    """At some depths the text can still be parsed and no longer checked, since a check needs more of the stack."""
+    text, messages = json.dumps(json.loads((cache / MANIFEST).read_text()) | {"rows": "nested"}), set()
+    for depth in range(sys.getrecursionlimit() - 200, sys.getrecursionlimit() + 1):
+        (cache / MANIFEST).write_text(text.replace('"nested"', "[" * depth + "]" * depth))
+        with pytest.raises(InputError) as caught:
+            read_manifest(cache)
+        messages.add(str(caught.value).partition(": ")[2][:30])
+    assert "expected a flat JSON object, f" in messages and len(messages) > 1
 
 
 def test_a_manifest_that_is_a_list_is_refused(cache: Path) -> None:
