@@ -244,11 +244,15 @@ def split_parts(task: str, data: Path, folder: Path) -> None:
 CHOOSING_ROWS = {"train": 4_000, "dev": 1_000}
 """Training rows to try a recipe on, and others to choose it by."""
 
+CHOOSING_TASKS = ("sst2", "banking77", "mnli", "mrpc", "rte")
+
 
 def split_for_choosing(task: str, data: Path, folder: Path) -> None:
     """Training rows again, a part to train on and a part to choose a recipe by; none is calibrated on or scored."""
-    with (data / task / "train.csv").open(encoding="utf-8", newline="") as stream:
-        rows = [Row(int(r["id"]), r["text"], r["label"], int(r["group"])) for r in csv.DictReader(stream)]
+    if task in GLUE_TASKS:
+        header, rows = training_lines(task, data)
+    else:
+        header, rows = "", training_rows(task, data)
     parts: dict[str, list[Row]] = {"train": [], "dev": []}
     for row in sorted(rows, key=lambda row: (hashed("choosing", task, row.group), row.id)):
         part = "dev" if hashed("choosing", task, row.group) < CHOOSING_ROWS["dev"] / 5_000 else "train"
@@ -256,7 +260,28 @@ def split_for_choosing(task: str, data: Path, folder: Path) -> None:
             parts[part].append(row)
     require_apart(parts)
     for name, part_rows in parts.items():
-        write_rows(folder / f"{name}.csv", part_rows)
+        if header:
+            text = "\n".join([header, *(row.text for row in part_rows)]) + "\n"
+            (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
+        else:
+            write_rows(folder / f"{name}.csv", part_rows)
+
+
+def training_rows(task: str, data: Path) -> list[Row]:
+    """The training rows of a task that has columns of our own."""
+    with (data / task / "train.csv").open(encoding="utf-8", newline="") as stream:
+        return [Row(int(r["id"]), r["text"], r["label"], int(r["group"])) for r in csv.DictReader(stream)]
+
+
+def training_lines(task: str, data: Path) -> tuple[str, list[Row]]:
+    """The header and the training lines of a task of GLUE; lines that share their first text are a group."""
+    column = GLUE_TASKS[task][1]
+    header, *lines = (data / task / "train.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    groups: dict[str, int] = {}
+    texts = [line.split("\t")[column].lower() for line in lines]
+    return header, [
+        Row(k, line, "", groups.setdefault(text, k)) for k, (line, text) in enumerate(zip(lines, texts, strict=True))
+    ]
 
 
 def main() -> None:
@@ -271,8 +296,10 @@ def main() -> None:
         "clinc150": lambda folder: split_clinc150(arguments.intents, folder),
         "banking77": lambda folder: split_banking77(arguments.intents, folder),
         **{task: lambda folder, task=task: split_glue(task, arguments.glue, folder) for task in GLUE_TASKS},
-        "choosing-sst2": lambda folder: split_for_choosing("sst2", out, folder),
-        "choosing-banking77": lambda folder: split_for_choosing("banking77", out, folder),
+        **{
+            f"choosing-{task}": lambda folder, task=task: split_for_choosing(task, out, folder)
+            for task in CHOOSING_TASKS
+        },
         **{f"part-{task}": lambda folder, task=task: split_parts(task, out, folder) for task in PART_ROWS},
     }
     for name, split in jobs.items():

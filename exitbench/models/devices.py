@@ -44,14 +44,17 @@ def leave_group() -> None:
 
 
 def autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
-    """The half precision to compute in, or ``None`` for float32; half only on a GPU, where it pays."""
+    """The half precision to compute in, or ``None`` for float32; by itself only on CUDA, on a CPU only bfloat16."""
     if precision not in get_args(Precision):
         near = did_you_mean(precision, get_args(Precision))
         raise InputError(f"expected --precision {', '.join(get_args(Precision))}, found {precision!r}.{near}")
     if precision == "float32" or (precision == "auto" and device.type != "cuda"):
         return None
+    if device.type == "cpu" and precision == "bfloat16":
+        return torch.bfloat16
     if device.type != "cuda":
-        raise InputError(f"expected --precision float32 or auto on {device.type}, found {precision!r}")
+        known = "float32, bfloat16 or auto" if device.type == "cpu" else "float32 or auto"
+        raise InputError(f"expected --precision {known} on {device.type}, found {precision!r}")
     if precision == "auto":  # pragma: no cover - needs a GPU
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     return torch.bfloat16 if precision == "bfloat16" else torch.float16

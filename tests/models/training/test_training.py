@@ -194,8 +194,11 @@ def test_devices_and_precisions_that_are_not_here_are_refused() -> None:
     assert autocast_dtype("float32", torch.device("cuda")) is None
     assert autocast_dtype("bfloat16", torch.device("cuda")) is torch.bfloat16
     assert autocast_dtype("float16", torch.device("cuda")) is torch.float16
-    with pytest.raises(InputError, match="expected --precision float32 or auto on cpu, found 'bfloat16'"):
-        autocast_dtype("bfloat16", cpu)
+    assert autocast_dtype("bfloat16", cpu) is torch.bfloat16
+    with pytest.raises(InputError, match="expected --precision float32, bfloat16 or auto on cpu, found 'float16'"):
+        autocast_dtype("float16", cpu)
+    with pytest.raises(InputError, match="expected --precision float32 or auto on mps, found 'bfloat16'"):
+        autocast_dtype("bfloat16", torch.device("mps"))
     with pytest.raises(InputError, match=r"found 'bfloat'. Did you mean bfloat16"):
         autocast_dtype("bfloat", cpu)
 
