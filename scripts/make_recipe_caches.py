@@ -26,8 +26,10 @@ CACHES, SUITE = ROOT / "fixtures" / "caches", ROOT / "benchmarks" / "suites" / "
 ENCODER, DEPTH = "minilm-l6", 6
 ROWS, PASSES = 500, 6
 """Training rows, and how often each is seen over all stages: divisible by the stages of every recipe."""
-FOLDERS = {"sst2": "SST-2", "mrpc": "MRPC"}
-SEEDS = {"sst2": (1, 2, 3), "mrpc": (1,)}
+FOLDERS = {"sst2": "SST-2", "qqp": "QQP"}
+"""The pair task is QQP: MRPC teaches this encoder little more than that most pairs are paraphrases (two passes over
+2,000 rows end in the F1 of that answer), while two over 500 of QQP already tell its pairs apart, on held-out rows."""
+SEEDS = {"sst2": (1, 2, 3), "qqp": (1,)}
 RECIPES = load_recipes()
 
 
@@ -63,7 +65,7 @@ class RecipeNetwork:
 NETWORKS = [
     *(RecipeNetwork(recipe, "sst2", SEEDS["sst2"][0]) for recipe in sorted(RECIPES.classes)),
     *(RecipeNetwork(recipe, "sst2", seed) for seed in SEEDS["sst2"][1:] for recipe in sorted(RECIPES.classes)),
-    *(RecipeNetwork(recipe, "mrpc", seed) for recipe in sorted(RECIPES.classes) for seed in SEEDS["mrpc"]),
+    *(RecipeNetwork(recipe, "qqp", seed) for recipe in sorted(RECIPES.classes) for seed in SEEDS["qqp"]),
 ]
 
 

@@ -3,11 +3,13 @@
     python scripts/write_recipe_table.py [RUN ...]
 
 What the tables need of the runs is kept in ``fixtures/studies/recipes.csv``, because most of the networks are not among
-the fixtures. Without a run the tables are made of that file, and the list of systems of ``published/systems.toml``.
+the fixtures. A run's numbers take the place of those of its caches there, and all others stay: networks were trained on
+several machines. Without a run the tables are made of that file, and the list of systems of ``published/systems.toml``.
 
 A number is the mean over the trainings of a recipe. Its 95% interval holds both what other rows and what other
 trainings would change: the variance of a mean over rows that all networks share, and the variance between trainings
-over their number. Of a single training it is the run's own interval, over rows alone.
+over their number, with Student's quantile for so few trainings (Satterthwaite's degrees of freedom). Of a single
+training it is the run's own interval, over rows alone.
 """
 
 import math
@@ -18,6 +20,8 @@ from pathlib import Path
 import pandas as pd
 
 from exitbench.atomic_files import write_text
+from exitbench.benchmarks.statistics.crossed_errors import MeanError, network_variance
+from exitbench.cache import TASKS
 from exitbench.models.training.recipe_registry import load_recipes
 from exitbench.reports.run_data.systems import paper_systems
 from exitbench.signals import load_registry
@@ -43,10 +47,22 @@ def kept(results: pd.DataFrame) -> pd.DataFrame:
     own = rows.model.map(lambda model: rules[model].name) == rows.signal
     own &= rows.model.map(lambda model: rules[model].parameters_text) == rows.parameters
     entropy = (rows.signal == ENTROPY) & (rows.parameters == registry.make(ENTROPY).parameters_text)
-    score, ranking = rows.measure.isin(["accuracy", "f1"]), (rows.measure == "dis") & rows.layer.isin(LAYERS)
+    score = rows.measure == rows.task.map(task_score)
+    ranking = (rows.measure == "dis") & rows.layer.isin(LAYERS)
     near = (own | entropy) & (ranking | (score & (rows.operating_point == SPEED_UP)))
     last = (rows.signal == "final") & (rows.operating_point == "final") & score
     return rows[near | last][KEPT].sort_values(KEPT[:8])
+
+
+def joined(before: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
+    """The numbers kept before, those of the measured caches replaced as a whole; a line for each number of a cache."""
+    others = before[~before.cache.isin(measured.cache)]
+    return pd.concat([others, measured], ignore_index=True).sort_values(KEPT[:8], ignore_index=True)
+
+
+def task_score(task: str) -> str:
+    """The measure that a task is judged by; a run has accuracy beside F1."""
+    return "f1" if TASKS[task].metric == "f1" else "accuracy"
 
 
 def cell(rows: pd.DataFrame, networks: int) -> str:
@@ -57,8 +73,10 @@ def cell(rows: pd.DataFrame, networks: int) -> str:
     mean, low, high = values[0], rows.low.iloc[0], rows.high.iloc[0]
     if len(values) > 1:
         mean = statistics.fmean(values)
-        variance = statistics.fmean(rows.std_err) ** 2 + statistics.variance(values) / len(values)
-        low, high = (mean + sign * 1.96 * math.sqrt(variance) for sign in (-1, 1))
+        on_rows, between = statistics.fmean(rows.std_err), network_variance(values)
+        degrees = (len(values) - 1) * ((on_rows**2 + between) / between) ** 2 if between else math.inf
+        error = MeanError(on_rows, math.sqrt(between), degrees)
+        low, high = (mean + sign * error.quantile * error.std_err for sign in (-1, 1))
     some = "" if len(values) == networks else f" ({len(values)} of {networks})"
     return f"{mean:.1f} [{low:.1f}, {high:.1f}]{some}"
 
@@ -67,7 +85,7 @@ def of_rule(rows: pd.DataFrame, rule: str, networks: int) -> list[str]:
     """DIS at the layers and the score at twice the speed, of one exit rule."""
     signal = load_registry().make(rule)
     rows = rows[(rows.signal == signal.name) & (rows.parameters == signal.parameters_text)]
-    at_speed = rows[(rows.operating_point == SPEED_UP) & rows.measure.isin(["accuracy", "f1"])]
+    at_speed = rows[rows.operating_point == SPEED_UP]
     ranking = [cell(rows[(rows.measure == "dis") & (rows.layer == layer)], networks) for layer in LAYERS]
     return [*ranking, cell(at_speed, networks)]
 
@@ -94,7 +112,15 @@ def task_table(scored: pd.DataFrame) -> str:
 def generated(scored: pd.DataFrame) -> str:
     """A table for each task, of the kept numbers."""
     tasks = sorted(scored.task.unique(), reverse=True)
-    return "\n".join(f"**{task}**\n\n{task_table(scored[scored.task == task])}" for task in tasks)
+    return "\n".join(
+        f"**{task}**{', scored by F1' if task_score(task) == 'f1' else ''}\n\n{task_table(scored[scored.task == task])}"
+        for task in tasks
+    )
+
+
+def as_text(numbers: pd.DataFrame) -> str:
+    """The kept numbers as a file."""
+    return numbers.to_csv(index=False, float_format="%.4f", lineterminator="\n")
 
 
 def study() -> pd.DataFrame:
@@ -120,8 +146,13 @@ def replaced(page: str, begin: str, text: str) -> str:
 def main() -> None:
     """Replace what stands between the marks."""
     if runs := sys.argv[1:]:
-        results = pd.concat([pd.read_parquet(Path(run) / "results.parquet") for run in runs])
-        write_text(STUDY, kept(results).to_csv(index=False, float_format="%.4f", lineterminator="\n"))
+        numbers = study()
+        for run in runs:
+            measured = kept(pd.read_parquet(Path(run) / "results.parquet"))
+            if measured.empty:
+                raise SystemExit(f"{run}: expected networks trained by the recipes, found none")
+            numbers = joined(numbers, measured)
+        write_text(STUDY, as_text(numbers))
     page = replaced(PAGE.read_text(encoding="utf-8"), SYSTEMS, systems_list())
     write_text(PAGE, replaced(page, BEGIN, generated(study())))
 

@@ -24,7 +24,7 @@ def describe() -> ModuleType:
     return script("describe_fixtures")
 
 
-BY_RECIPE = re.compile(r"minilm-l6-.+-(sst2|mrpc)-s\d+-dev")
+BY_RECIPE = re.compile(r"minilm-l6-.+-(sst2|qqp)-s\d+-dev")
 """The networks of suite ``recipes``: small trainings, for a table and no conclusion."""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from exitbench.derive.derive_cache import named_source
 from exitbench.errors import InputError
 
 SHARD_ROWS = 4096
+GAP = 8
+"""Rows of a network's cache that are read and not needed, before a reader skips them."""
 SETTLED = ("operations", "milliseconds")
 """Units in which the costs of two networks can be added."""
 
@@ -66,17 +69,11 @@ def cascade(members: Sequence[Cache], out: Path, *, costs: Sequence[float] | Non
             "no_heads": "" if heads is not None else "a network of the cascade has no heads",
         },
     ) as writer:
-        answers = [member.logits(member.layers)[order] for member, order in zip(members, orders, strict=True)]
-        lengths = [
-            member.offset_norms(member.layers)[order] if norms else order
-            for member, order in zip(members, orders, strict=True)
-        ]
         for shard in writer.pending(first.rows):
-            rows = slice(shard.start, shard.stop)
-            writer.add(**cascade_rows(first, rows, answers, lengths if norms else None))
+            writer.add(**cascade_rows(members, orders, slice(shard.start, shard.stop), norms=norms))
 
 
-def same_samples(first: Cache, member: Cache) -> Tensor:
+def same_samples(first: Cache, member: Cache) -> NDArray[np.intp]:
     """Where the samples of the first cache lie in another, [samples]; an InputError where they are not the same."""
     task, other = first.manifest.task, member.manifest.task
     if (task.name, task.classes) != (other.name, other.classes):
@@ -92,7 +89,7 @@ def same_samples(first: Cache, member: Cache) -> Tensor:
         )
     if first.labelled != member.labelled or (first.labelled and not (first.labels == member.labels[order]).all()):
         raise InputError(f"expected the same labels, found others in {member.name} than in {first.name}")
-    return torch.from_numpy(order)
+    return order
 
 
 def positions(ids: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.intp] | None:
@@ -123,13 +120,28 @@ def member_costs(members: Sequence[Cache], costs: Sequence[float] | None) -> tup
 
 
 def cascade_rows(
-    first: Cache, rows: slice, answers: Sequence[Tensor], norms: Sequence[Tensor] | None
+    members: Sequence[Cache], orders: Sequence[NDArray[np.intp]], rows: slice, *, norms: bool
 ) -> dict[str, Any]:
-    """A batch for the writer; ``answers`` and ``norms`` are in the order of the first cache."""
+    """A batch for the writer: some rows of the first cache, and what each network says of these samples."""
+    first = members[0]
+
+    def of_each(read: Callable[[Cache, slice], Tensor]) -> Tensor:
+        return torch.stack(
+            [rows_at(partial(read, member), order[rows]) for member, order in zip(members, orders, strict=True)]
+        )
+
     return {
-        "logits": torch.stack([logits[rows] for logits in answers]),
-        "offset_norm": None if norms is None else torch.stack([lengths[rows] for lengths in norms]),
+        "logits": of_each(lambda member, part: member.logits(member.layers, part)),
+        "offset_norm": of_each(lambda member, part: member.offset_norms(member.layers, part)) if norms else None,
         "ids": first.ids[rows],
         "labels": first.labels[rows] if first.labelled else None,
         "groups": None if first.groups is None else first.groups[rows],
     }
+
+
+def rows_at(read: Callable[[slice], Tensor], positions: NDArray[np.intp]) -> Tensor:
+    """What ``read`` gives of the rows at some positions, in their order; neighbours are read together."""
+    rising = np.sort(positions)
+    runs = np.split(rising, np.flatnonzero(np.diff(rising) > GAP) + 1)
+    parts = [read(slice(int(run[0]), int(run[-1]) + 1))[torch.from_numpy(run - run[0])] for run in runs]
+    return torch.cat(parts)[torch.from_numpy(np.argsort(np.argsort(positions)))]

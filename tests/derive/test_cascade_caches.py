@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,7 +7,8 @@ import torch
 
 from exitbench import replay
 from exitbench.cache import Cache, CacheWriter, Model, Task, verify
-from exitbench.derive.cascade_caches import cascade, positions
+from exitbench.derive import cascade_caches
+from exitbench.derive.cascade_caches import cascade, positions, rows_at
 from exitbench.errors import InputError
 from tests.support.command_line import exit_code
 
@@ -95,6 +97,51 @@ def test_positions_are_where_each_id_lies() -> None:
     assert positions(np.array([5, 1, 9]), np.array([9, 5, 1])).tolist() == [1, 2, 0]  # type: ignore[union-attr]
     assert positions(np.array([5, 1, 9]), np.array([9, 5, 2])) is None
     assert positions(np.array([5, 1]), np.array([9, 5, 1])) is None
+
+
+def test_rows_come_in_the_order_that_is_asked_for() -> None:
+    stored, asked = torch.arange(200.0).reshape(100, 2), []
+
+    def read(rows: slice) -> torch.Tensor:
+        asked.append((rows.start, rows.stop))
+        return stored[rows]
+
+    for wanted in ([3, 90, 4, 0, 98, 12], [7], list(range(100)), [*np.random.default_rng(2).permutation(100)]):
+        assert rows_at(read, np.array(wanted)).tolist() == stored[wanted].tolist()
+    assert asked == [(0, 13), (90, 99), (7, 8), (0, 100), (0, 100)], "neighbours together, and no more"
+
+
+def test_a_cascade_of_many_shards_holds_one_and_goes_on_where_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cascade_caches, "SHARD_ROWS", 40)
+    order = np.random.default_rng(1).permutation(150)
+    pair = [
+        network(tmp_path / "small", 2, 3, np.arange(150), shard_rows=64),
+        network(tmp_path / "large", 3, 5, order, shard_rows=50),
+    ]
+    cascade(pair, tmp_path / "whole", costs=[1, 4])
+    whole, original, made = Cache(tmp_path / "whole"), cascade_caches.cascade_rows, []
+    assert whole.logits(2)[np.argsort(whole.ids)].tolist() == pair[1].logits(3)[np.argsort(pair[1].ids)].tolist()
+
+    def stopping(*words: Any, **options: Any) -> Any:
+        made.append(original(*words, **options))
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return made[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cascade_caches, "cascade_rows", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            cascade(pair, tmp_path / "out", costs=[1, 4])
+    assert max(batch["logits"].shape[1] for batch in made) == 40
+    with pytest.raises(InputError, match="incomplete: 80 rows are written"):
+        Cache(tmp_path / "out")
+    cascade(pair, tmp_path / "out", costs=[1, 4])
+    again = Cache(tmp_path / "out")
+    assert again.manifest == whole.manifest
+    for entry in whole.manifest.files:
+        assert (again.path / entry.file).read_bytes() == (whole.path / entry.file).read_bytes()
 
 
 def test_the_verb_reads_costs(pair: list[Cache], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
