@@ -6,8 +6,8 @@ from pathlib import Path
 
 import make_cifar_caches
 import make_recipe_caches
-import make_text_caches
 import numpy as np
+import text_networks
 
 from exitbench.cache import Cache, cache_card
 
@@ -41,7 +41,7 @@ def families() -> Iterator[Family]:
         )
         training = CIFAR_TRAINING[name].format(steps=steps, joint=joint, heads=heads)
         yield Family(name, training, present(f"{name}-cifar10-{split}" for split in make_cifar_caches.SPLITS))
-    for network in make_text_caches.NETWORKS:
+    for network in text_networks.NETWORKS:
         command = " ".join(["exitbench", *network.train_words])
         yield Family(
             network.name, f"```\n{command}\n```", present(network.cache_name(split) for split in network.splits)

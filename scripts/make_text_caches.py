@@ -1,11 +1,12 @@
-"""Makes the caches of MiniLM on intents, on SST-2 split by sentence, and of several seeds: trains, collects, checks.
+"""Makes the caches of MiniLM and MPNet on intents, SST-2 by sentence and GLUE, of several seeds: trains and collects.
 
-    python scripts/make_text_caches.py --data DATA --minilm-l6 DIR --work WORK [--train-only] [NAME ...]
+    python scripts/make_text_caches.py --data DATA --minilm-l6 DIR --mpnet-base DIR --work WORK [NAME ...]
 
-``DATA`` is what ``make_splits.py`` made, ``DIR`` the pretrained encoder; ``WORK`` takes the trained models. What is
-finished there is kept, so an interrupted run goes on where it was; a cache that is in ``fixtures/caches`` is not made
-again. Commands run inside ``WORK`` with relative names, so that no path of a machine ends in a manifest.
-``--choose`` trains the candidate recipes on a few training rows and prints which is best on others.
+``DATA`` is what ``make_splits.py`` made, the two ``DIR`` the pretrained encoders; ``WORK`` takes the trained models.
+What is finished there is kept, so an interrupted run goes on where it was; a cache that is in ``fixtures/caches`` is
+not made again. Which networks there are, and their commands, is in ``text_networks.py``. Commands run inside ``WORK``
+with relative names, so that no path of a machine ends in a manifest. ``--choose ENCODER`` trains the candidate recipes
+and rates on a few training rows of each task and prints how each does on others; names are then those of tasks.
 """
 
 import argparse
@@ -15,8 +16,12 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import text_networks as networks
 
 from exitbench.cli.app import exit_code
 
@@ -24,161 +29,6 @@ CACHES = Path(__file__).resolve().parents[1] / "fixtures" / "caches"
 
 MEMORY_KEPT = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
 """Half of the kernel's time in training goes to memory that is given back and asked for again; read at the start."""
-
-ENCODER = "minilm-l6"
-ROWS_SEEN, SEED_ROWS_SEEN = 9_000, 1_500
-"""How many training rows a network sees, a random part or several passes over fewer rows: seed 0, and the other seeds,
-which are there to be many."""
-
-SEEDS = range(1, 6)
-"""The seeds of the networks that are compared with each other, all of one recipe."""
-
-CANDIDATES = {"lower": ("1e-4", "1e-3"), "higher": ("2e-4", "2e-3")}
-"""Learning rates of encoder and heads among which the recipe was chosen."""
-
-CHOSEN, SEED_LOSS = "higher", "two-stage"
-CHOOSING_TASKS, CHOOSING_ROWS = ("sst2", "banking77"), 2_000
-
-
-@dataclass(frozen=True)
-class Task:
-    """Where a task's rows are: ``rows`` to train on; GLUE's own files, or CSV with columns of our own."""
-
-    name: str
-    rows: int
-    glue: bool = False
-
-    @property
-    def words(self) -> list[str]:
-        """The options that name the columns."""
-        return [] if self.glue else ["--text", "text", "--label", "label"]
-
-    def epochs(self, rows_seen: int) -> int:
-        """How many passes over the rows come nearest to ``rows_seen`` of them."""
-        return max(1, round(rows_seen / self.rows))
-
-
-TASKS = {
-    task.name: task
-    for task in (
-        Task("clinc150", 15_000),
-        Task("banking77", 8_999),
-        Task("sst2", 35_800),
-        Task("rte", 2_190, glue=True),
-        Task("mrpc", 3_268, glue=True),
-        Task("qnli", 7_999, glue=True),
-        Task("mnli", 7_999, glue=True),
-        Task("qqp", 7_999, glue=True),
-    )
-}
-
-
-SEED_TASKS = ("sst2", "clinc150", "banking77", "qqp", "mnli", "mrpc", "qnli", "rte")
-"""From the shortest texts to the longest: what a network costs to train."""
-
-
-@dataclass(frozen=True)
-class Split:
-    """A split to collect from a task's networks: a file of its folder, and how the cache's name ends.
-
-    ``folder`` is what stands before the task in the folder's name: there are folders with parts of large splits.
-    """
-
-    file: str
-    suffix: str
-    role: str = "test"
-    grouped: bool = False
-    labelled: bool = True
-    features: str = "none"
-    seeds: tuple[int, ...] | None = None
-    folder: str = ""
-
-
-WITH_FEATURES = (
-    Split("calibration", "calibration", "calibration", features="float16", seeds=(0,)),
-    Split("features-dev", "features-dev", features="float16", seeds=(0,)),
-)
-SEED_PARTS = (
-    Split("dev", "dev", seeds=tuple(SEEDS), folder="part-"),
-    Split("calibration", "calibration", "calibration", seeds=tuple(SEEDS), folder="part-"),
-)
-SPLITS = {
-    "clinc150": (
-        Split("dev", "dev", seeds=(0,)),
-        *WITH_FEATURES,
-        Split("oos", "oos", labelled=False, seeds=(0,)),
-        *SEED_PARTS,
-    ),
-    "banking77": (Split("dev", "dev", seeds=(0,)), *WITH_FEATURES, *SEED_PARTS),
-    "sst2": (
-        Split("dev", "dev", seeds=tuple(SEEDS)),
-        Split("calibration", "calibration", "calibration", grouped=True, seeds=tuple(SEEDS)),
-        Split("phrases", "phrases-dev", grouped=True, seeds=(0,)),
-        Split("phrases-calibration", "phrases-calibration", "calibration", grouped=True, seeds=(0,)),
-    ),
-}
-USUAL = (Split("dev", "dev"), Split("calibration", "calibration", "calibration"))
-IN_PARTS = (
-    Split("dev", "dev", folder="part-"),
-    Split("calibration", "calibration", "calibration", folder="part-"),
-)
-SPLITS |= dict.fromkeys(("qqp", "mnli", "qnli"), IN_PARTS)
-
-
-@dataclass(frozen=True)
-class Network:
-    """MiniLM trained on a task with a seed."""
-
-    task: Task
-    seed: int
-
-    @property
-    def name(self) -> str:
-        return f"{ENCODER}-{self.task.name}-s{self.seed}"
-
-    @property
-    def train_words(self) -> list[str]:
-        """The training, as words after ``exitbench``."""
-        words = common(self.task, f"data/{self.task.name}", f"models/{self.name}", CHOSEN, self.seed)
-        rows, shown = (SEED_ROWS_SEEN, 32) if self.seed in SEEDS else (ROWS_SEEN, 200)
-        words += ["--recipe", SEED_LOSS] if self.seed in SEEDS else []
-        words += ["--epochs", str(self.task.epochs(rows)), "--max-train-rows", str(rows)]
-        return ["train", *words, "--max-dev-rows", str(shown)]
-
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        splits = SPLITS.get(self.task.name, USUAL)
-        return tuple(split for split in splits if split.seeds is None or self.seed in split.seeds)
-
-    def cache_name(self, split: Split) -> str:
-        """The name of the cache of a split."""
-        return f"{self.name}-{split.suffix}"
-
-    def collect_words(self, split: Split) -> list[str]:
-        """The collection of a split, as words after ``exitbench``."""
-        name = self.cache_name(split)
-        words = ["collect", "--model", f"models/{self.name}", "--task", self.task.name, "--split", split.file]
-        words += ["--data-dir", f"data/{split.folder}{self.task.name}", "--out", f"caches/{name}", "--name", ENCODER]
-        words += ["--features", split.features, "--role", split.role]
-        if not self.task.glue:
-            words += ["--text", "text", "--id", "id"]
-            words += ["--label", "label"] if split.labelled else []
-            words += ["--group", "group"] if split.grouped else []
-        return words
-
-
-NETWORKS = [
-    *(Network(TASKS[task], 0) for task in ("clinc150", "banking77", "sst2")),
-    *(Network(TASKS[task], seed) for task in SEED_TASKS for seed in SEEDS),
-]
-
-
-def common(task: Task, data: str, model: str, recipe: str, seed: int) -> list[str]:
-    """What every training shares."""
-    rate, head_rate = CANDIDATES[recipe]
-    words = ["--model", ENCODER, "--task", task.name, "--data-dir", data, *task.words, "--out", model]
-    words += ["--pooling", "mean", "--pooler", "per-layer", "--freeze-embeddings", "--batch-size", "32"]
-    return [*words, "--learning-rate", rate, "--head-learning-rate", head_rate, "--seed", str(seed)]
 
 
 def run(work: Path, *words: str) -> None:
@@ -190,27 +40,24 @@ def run(work: Path, *words: str) -> None:
             raise SystemExit(code)
 
 
-def choose(work: Path) -> None:
-    """Train every candidate on a few rows and print the mean over tasks of its last layer's score on other rows."""
-    means = {}
-    for recipe, rates in CANDIDATES.items():
-        scores = []
-        for name in CHOOSING_TASKS:
-            model = f"models/choosing-{recipe}-{name}"
+def choose(work: Path, encoder: str, tasks: Sequence[str]) -> None:
+    """Train every candidate on a few rows of each task; print its scores by layer on other training rows."""
+    recipes = networks.RECIPES if encoder == networks.SMALL else (networks.CHOSEN_RECIPE,)
+    for recipe, rates in ((recipe, rates) for recipe in recipes for rates in networks.CANDIDATES[encoder]):
+        for name in tasks:
+            model = f"models/choosing-{encoder}-{recipe}-{rates}-{name}"
             if not (work / model).exists():
-                words = common(TASKS[name], f"data/choosing-{name}", model, recipe, 0)
-                run(work, "train", *words, "--epochs", "1", "--max-train-rows", str(CHOOSING_ROWS), "--resume")
+                words = networks.common(networks.TASKS[name], encoder, rates)
+                words += ["--data-dir", f"data/choosing-{name}", "--out", model, "--epochs", "1", "--recipe", recipe]
+                words += ["--max-train-rows", str(networks.CHOOSING_ROWS), "--precision", "bfloat16", "--resume"]
+                run(work, "train", *words)
             history = json.loads((work / model / "training.json").read_text(encoding="utf-8"))["history"]
-            scores.append(history[-1]["scores"][-1])
-        means[recipe] = sum(scores) / len(scores)
-        listed = ", ".join(f"{task} {score:.1f}" for task, score in zip(CHOOSING_TASKS, scores, strict=True))
-        sys.stdout.write(f"{recipe} (learning rates {rates[0]} and {rates[1]}): {listed}\n")
-    best = max(means, key=lambda recipe: means[recipe])
-    if best != CHOSEN:
-        raise SystemExit(f"expected {CHOSEN} to be the best recipe, found {best}")
+            listed = " ".join(f"{score:.1f}" for score in history[-1]["scores"])
+            sys.stdout.write(f"{encoder}, {recipe}, rates {' and '.join(networks.RATES[rates])}, {name}: {listed}\n")
+            sys.stdout.flush()
 
 
-def make(network: Network, work: Path, train_only: bool) -> None:
+def make(network: networks.Network, work: Path, train_only: bool) -> None:
     """Train a network and collect its splits, each step only if its result is not there yet."""
     missing = [split for split in network.splits if not (CACHES / network.cache_name(split)).exists()]
     if not missing:
@@ -233,24 +80,26 @@ def complete(cache: Path) -> bool:
 
 def main() -> None:
     """Make the caches of the networks named on the command line, or of all of them."""
-    names = {network.name: network for network in NETWORKS}
+    names = {network.name: network for network in networks.NETWORKS}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
-    for option in ("data", ENCODER, "work"):
+    encoders = networks.SMALL, networks.LARGE
+    for option in ("data", *encoders, "work"):
         parser.add_argument(f"--{option}", type=Path, required=True)
-    parser.add_argument("--choose", action="store_true", help="compare the candidate recipes")
+    parser.add_argument("--choose", choices=encoders, help="compare the candidates for an encoder")
     parser.add_argument("--train-only", action="store_true", help="train, collect nothing yet")
     arguments = parser.parse_args()
-    if unknown := set(arguments.names) - set(names):
+    if unknown := set(arguments.names) - set(networks.CHOOSING_TASKS if arguments.choose else names):
         parser.error(f"no recipe for {', '.join(sorted(unknown))}")
     work: Path = arguments.work
     (work / "models").mkdir(parents=True, exist_ok=True)
-    for name, source in (("data", arguments.data), (ENCODER, arguments.minilm_l6)):
+    sources = {"data": arguments.data, encoders[0]: arguments.minilm_l6, encoders[1]: arguments.mpnet_base}
+    for name, source in sources.items():
         link = work / name
         if not link.exists():
             link.symlink_to(source.resolve())
     if arguments.choose:
-        choose(work)
+        choose(work, arguments.choose, arguments.names or networks.CHOOSING_TASKS)
         return
     for name in arguments.names or names:
         make(names[name], work, arguments.train_only)

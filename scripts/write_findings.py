@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import make_fixtures  # noqa: E402
-import make_text_caches  # noqa: E402
+import text_networks  # noqa: E402
 
 from exitbench.atomic_files import write_text  # noqa: E402
 from exitbench.benchmarks.results.files import write_json, write_table  # noqa: E402
@@ -94,12 +94,14 @@ def training(runs: Sequence[FinishedRun]) -> list[str]:
             " paper's read the first token and share one pooler, and its main table comes from GLUE's test server:"
             " where its claims do not appear here, these are the differences."
         )
-    seeds = sorted({network.seed for network in make_text_caches.NETWORKS if in_run(network, caches)} - {0})
-    if seeds:
-        sentences.append(
-            f"The networks with seeds {seeds[0]} to {seeds[-1]} saw {make_text_caches.SEED_ROWS_SEEN:,} training rows"
-            f" each (loss {make_text_caches.SEED_LOSS}), fewer than any other: they are there to be several."
-        )
+    for encoder, seeds in text_networks.SEEDS.items():
+        if any(network.seed in seeds and in_run(network, caches) for network in networks_of(encoder)):
+            sentences.append(
+                f"The {encoder} networks with seeds {seeds[0]} to {seeds[-1]} saw one pass over the"
+                f" {text_networks.FIRST_ROWS_SEEN:,} training rows of {text_networks.FIRST_TASK.upper()} and then about"
+                f" {text_networks.SEED_ROWS_SEEN:,} rows of their task, exits trained together"
+                f" (recipe {text_networks.CHOSEN_RECIPE})."
+            )
     return [
         *sentences,
         "fixtures/README.md says more: how every network was trained, which training files had been cut before, what"
@@ -107,7 +109,12 @@ def training(runs: Sequence[FinishedRun]) -> list[str]:
     ]
 
 
-def in_run(network: make_text_caches.Network, caches: Collection[str]) -> bool:
+def networks_of(encoder: str) -> list[text_networks.Network]:
+    """The networks on an encoder."""
+    return [network for network in text_networks.NETWORKS if network.encoder == encoder]
+
+
+def in_run(network: text_networks.Network, caches: Collection[str]) -> bool:
     """Whether a cache of the network is among some caches."""
     return any(network.cache_name(split) in caches for split in network.splits)
 

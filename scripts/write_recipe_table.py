@@ -8,7 +8,8 @@ several machines. Without a run the tables are made of that file, and the list o
 
 A number is the mean over the trainings of a recipe. Its 95% interval holds both what other rows and what other
 trainings would change: the variance of a mean over rows that all networks share, and the variance between trainings
-over their number. Of a single training it is the run's own interval, over rows alone.
+over their number, with Student's quantile for so few trainings (Satterthwaite's degrees of freedom). Of a single
+training it is the run's own interval, over rows alone.
 """
 
 import math
@@ -19,6 +20,7 @@ from pathlib import Path
 import pandas as pd
 
 from exitbench.atomic_files import write_text
+from exitbench.benchmarks.statistics.crossed_errors import MeanError, network_variance
 from exitbench.cache import TASKS
 from exitbench.models.training.recipe_registry import load_recipes
 from exitbench.reports.run_data.systems import paper_systems
@@ -71,8 +73,10 @@ def cell(rows: pd.DataFrame, networks: int) -> str:
     mean, low, high = values[0], rows.low.iloc[0], rows.high.iloc[0]
     if len(values) > 1:
         mean = statistics.fmean(values)
-        variance = statistics.fmean(rows.std_err) ** 2 + statistics.variance(values) / len(values)
-        low, high = (mean + sign * 1.96 * math.sqrt(variance) for sign in (-1, 1))
+        on_rows, between = statistics.fmean(rows.std_err), network_variance(values)
+        degrees = (len(values) - 1) * ((on_rows**2 + between) / between) ** 2 if between else math.inf
+        error = MeanError(on_rows, math.sqrt(between), degrees)
+        low, high = (mean + sign * error.quantile * error.std_err for sign in (-1, 1))
     some = "" if len(values) == networks else f" ({len(values)} of {networks})"
     return f"{mean:.1f} [{low:.1f}, {high:.1f}]{some}"
 

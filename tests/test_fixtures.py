@@ -18,7 +18,7 @@ from tests.support.scripts import script
 
 @pytest.fixture(scope="module")
 def describe() -> ModuleType:
-    names = ("make_fixtures", "cifar_networks", "make_cifar_caches", "make_text_caches", "make_recipe_caches")
+    names = ("make_fixtures", "cifar_networks", "make_cifar_caches", "text_networks", "make_recipe_caches")
     for name in (*names, "describe_networks"):
         script(name)
     return script("describe_fixtures")

@@ -7,6 +7,7 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student
 
 from exitbench.places import BASELINES
 from tests.support.scripts import script
@@ -28,7 +29,9 @@ def measured(network: int, value: float, **changes: object) -> dict[str, object]
 def test_an_interval_over_trainings_holds_rows_and_trainings(table: ModuleType) -> None:
     values, errors = np.array([70.0, 74.0, 75.0]), np.array([1.0, 1.2, 1.7])
     rows = pd.DataFrame({"value": values, "std_err": errors, "low": values - 9, "high": values + 9})
-    half = 1.96 * math.sqrt(1.3**2 + 7.0 / 3)  # the variance of 70, 74 and 75 is 7
+    between = 7.0 / 3  # the variance of 70, 74 and 75 is 7
+    degrees = (1.3**2 + between) ** 2 / (between**2 / 2)
+    half = student.ppf(0.975, degrees) * math.sqrt(1.3**2 + between)
     assert table.cell(rows, 3) == f"73.0 [{73 - half:.1f}, {73 + half:.1f}]"
     assert table.cell(rows, 4).endswith("] (3 of 4)")
     assert table.cell(rows[:1], 1) == "70.0 [61.0, 79.0]", "of one training the run's own interval"

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import torch
 from accelerate import Accelerator, PartialState
+from accelerate.state import AcceleratorState
 
 from exitbench.errors import InputError, did_you_mean
 
@@ -64,6 +65,8 @@ def accelerator_for(device: str, precision: str) -> Accelerator:
     """Accelerate's front for training: gradients across processes, loss scaling, autocast."""
     state = processes(device)
     mixed = {None: "no", torch.bfloat16: "bf16", torch.float16: "fp16"}[autocast_dtype(precision, state.device)]
+    # One process may train in several precisions, one after the other; accelerate keeps the first one's.
+    AcceleratorState._reset_state()  # type: ignore[no-untyped-call]
     return Accelerator(cpu=runs_on_cpu(device), mixed_precision=mixed)
 
 

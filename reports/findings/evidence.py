@@ -31,12 +31,21 @@ PUBLISHED_SPEED_UP = 2.0
 
 
 @dataclass(frozen=True)
+class PlainTable:
+    """A small table of texts: its heading, and rows as long as that."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class AnsweredQuestion:
-    """A question, its answer in sentences, and the picture beside it."""
+    """A question, its answer in sentences, the picture beside it, and where its numbers are many, a table."""
 
     question: str
     sentences: tuple[str, ...]
     chart: DotChart
+    table: PlainTable | None = None
 
 
 @dataclass(frozen=True)
@@ -113,11 +122,12 @@ class RunsTogether:
 
     def by_classes(self) -> AnsweredQuestion:
         """The subject against everyone, by the number of classes."""
-        sentences, panels = [], []
+        sentences, panels, listed = [], [], []
         for title, by_cache in self.duels.items():
             numbers = sorted({len(duels.cache.classes) for duels in by_cache})
             groups = {n: [duels for duels in by_cache if len(duels.cache.classes) == n] for n in numbers}
             sentences.append(text.classes_sentence(self.subject, title, groups_of(groups)))
+            listed += text.classes_rows(title, groups_of(groups))
             rows = [
                 DotRow(f"{n} classes", tuple(dot_of(duel) for duels in group for duel in duels.dis if duel.pair))
                 for n, group in groups.items()
@@ -132,6 +142,7 @@ class RunsTogether:
             f"Does {self.subject} beat the others, and how does that depend on the number of classes?",
             tuple(sentences),
             chart,
+            PlainTable(text.CLASSES_COLUMNS, tuple(listed)),
         )
 
     def rates(self) -> AnsweredQuestion:
@@ -160,6 +171,7 @@ class RunsTogether:
             "Which signal lowers the premature rate when all exit equal shares?",
             tuple(text.rate_sentences(rival, listed)),
             chart,
+            PlainTable(text.RATES_COLUMNS, tuple(text.rate_rows(listed))),
         )
 
     def choices(self) -> AnsweredQuestion:

@@ -52,39 +52,80 @@ def what_the_suites_are(runs: Sequence[FinishedRun]) -> str:
 
 
 def classes_sentence(subject: str, other: str, groups: Mapping[int, tuple[Sequence[Duel], Sequence[Duel]]]) -> str:
-    """The subject against one other, by the number of classes: mean difference and verdicts by DIS and by score."""
-    parts = []
-    for number, (ranks, scores) in groups.items():
-        words = []
-        for what, duels in (("DIS", ranks), ("score", scores)):
-            known = [duel.difference for duel in duels if not math.isnan(duel.difference)]
-            if known:
-                counts = tally(duels)
-                words.append(
-                    f"{what} {signed(mean(known), 1)} (better in {counts['better']}, worse in {counts['worse']} of "
-                    f"{len(known)})"
-                )
-        if words:
-            parts.append(f"with {number} classes {', '.join(words)}")
-    return f"{subject} less {other}, mean difference in points: {'; '.join(parts)}."
+    """The subject against one other: the mean difference of DIS where classes are fewest, and where they are most."""
+    known = {number: values for number, (ranks, _) in groups.items() if (values := differences(ranks))}
+    if not known:
+        return f"{subject} less {other}: no difference of DIS is known on 0 caches."
+    ends = [
+        f"{signed(mean(known[number]), 1)} points with {number} classes"
+        for number in dict.fromkeys((min(known), max(known)))
+    ]
+    return f"{subject} less {other}, mean difference of DIS: {', '.join(ends)}."
+
+
+CLASSES_COLUMNS = ("against", "classes", "DIS, mean difference", "DIS: better, worse, of", "score, mean difference")
+CLASSES_COLUMNS += ("score: better, worse, of",)
+
+
+def classes_rows(other: str, groups: Mapping[int, tuple[Sequence[Duel], Sequence[Duel]]]) -> Iterator[tuple[str, ...]]:
+    """The subject against one other, a row for each number of classes: mean differences and verdicts."""
+    for number, by_measure in groups.items():
+        cells = []
+        for duels in by_measure:
+            known, counts = differences(duels), tally(duels)
+            cells += (
+                [signed(mean(known), 1), f"{counts['better']}, {counts['worse']}, {len(known)}"]
+                if known
+                else ["–", "–"]
+            )
+        yield (other, str(number), *cells)
+
+
+def differences(duels: Sequence[Duel]) -> list[float]:
+    """The differences that are known."""
+    return [duel.difference for duel in duels if not math.isnan(duel.difference)]
+
+
+RATES_COLUMNS = ("signal", "mean difference", "shown lower on", "shown higher on", "caches")
+
+
+def rate_rows(by_entry: Mapping[str, Sequence[Duel]]) -> list[tuple[str, ...]]:
+    """Every signal's premature rate less the rival's at equal exit shares, the lowest mean first."""
+    ordered = sorted(by_entry.items(), key=lambda item: mean([duel.difference for duel in item[1]]))
+    return [
+        (
+            label,
+            signed(mean([duel.difference for duel in duels]), 1),
+            *(str(tally(duels)[verdict]) for verdict in ("better", "worse")),
+            str(len(duels)),
+        )
+        for label, duels in ordered
+    ]
 
 
 def rate_sentences(rival: str, by_entry: Mapping[str, Sequence[Duel]]) -> Iterator[str]:
-    """Who has a lower or a higher premature rate than the rival at equal exit shares, the lowest mean first."""
-    parts = []
+    """Which signals have a lower premature rate than the rival at equal exit shares more often than a higher one."""
+    if not by_entry:
+        return
+    sides: dict[str, list[str]] = {"lower": [], "higher": [], "neither": []}
     for label, duels in by_entry.items():
-        counts, average = tally(duels), mean([duel.difference for duel in duels])
-        text = (
-            f"{label} {signed(average, 1)} (shown to be lower on {counts['better']}, higher on {counts['worse']} of "
-            f"{counted(len(duels), 'cache')})"
+        counts = tally(duels)
+        side = (
+            "lower"
+            if counts["better"] > counts["worse"]
+            else "higher"
+            if counts["worse"] > counts["better"]
+            else "neither"
         )
-        parts.append((average, text))
-    if parts:
-        ordered = "; ".join(text for _, text in sorted(parts, key=lambda part: part[0]))
-        yield (
-            f"When as many samples exit at each layer as it gets right, the mean difference of the premature rate to "
-            f"that of {rival}, in points, is: {ordered}."
-        )
+        sides[side].append(f"{label} ({counts['better']} to {counts['worse']} of {counted(len(duels), 'cache')})")
+    yield (
+        f"When as many samples exit at each layer as it gets right, {len(sides['lower'])} of "
+        f"{counted(len(by_entry), 'signal')} are shown to have a lower premature rate than {rival} on more caches "
+        "than a higher one; in brackets on how many lower and higher."
+    )
+    for side, words in (("lower", "Lower more often"), ("higher", "Higher more often"), ("neither", "As often")):
+        if sides[side]:
+            yield f"{words}: {', '.join(sides[side])}."
 
 
 def choice_sentence(effect: ChoiceEffect) -> str:

@@ -53,7 +53,7 @@ def command(
     batch_size: Annotated[int, typer.Option(min=1, help="Samples per batch.")] = 64,
     shard_rows: Annotated[int, typer.Option(min=1, help="Rows per shard.")] = 4096,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16 (GPU).")] = "auto",
     name: Annotated[str | None, typer.Option(help="The model's name in the cache; by default its folder's.")] = None,
     note: Annotated[str, typer.Option(help="A remark for the provenance.")] = "",
     part: PartOption = None,

@@ -54,7 +54,7 @@ def command(
     ] = None,
     requests: Annotated[int, typer.Option(min=1, help="With --policy: requests at each batch size.")] = REQUESTS,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16 (GPU).")] = "auto",
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,

@@ -99,7 +99,7 @@ def command(
     ] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.", rich_help_panel=MACHINE)] = "auto",
     precision: Annotated[
-        str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16.", rich_help_panel=MACHINE)
+        str, typer.Option(help="auto (half on CUDA), float32, bfloat16 or float16 (GPU).", rich_help_panel=MACHINE)
     ] = "auto",
     checkpoint_every: Annotated[
         int, typer.Option(min=0, help="Steps between checkpoints; 0 for none.", rich_help_panel=MACHINE)

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,18 @@ def test_devices_and_precisions_that_are_not_here_are_refused() -> None:
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="this machine has the device")
+def test_training_in_bfloat16_on_a_cpu_takes_rounded_steps_towards_the_same_weights(
+    encoder: Path, reviews: Path, tmp_path: Path, uninterrupted: Path
+) -> None:
+    options = replace(OPTIONS, precision="bfloat16")
+    assert new_training(encoder, reviews, tmp_path / "half", options).run().finished
+    before, whole, half = new_model(encoder).exit_state(), weights(uninterrupted), weights(tmp_path / "half")
+    moved = torch.cat([(whole[name] - before[name]).flatten() for name in whole])
+    apart = torch.cat([(half[name] - whole[name]).flatten() for name in whole])
+    assert all(value.dtype == torch.float32 for value in half.values())
+    assert 1e-4 < float(apart.norm() / moved.norm()) < 0.5, "rounded to eight bits, and the same training"
+
+
 def test_a_device_this_machine_lacks_is_refused() -> None:
     with pytest.raises(InputError, match="expected a cuda device on this machine for --device cuda:1, found none"):
         runs_on_cpu("cuda:1")

@@ -54,17 +54,22 @@ def paired(run: FinishedRun, evidence: RunsTogether, title: str, **asked: object
 def test_differences_by_the_number_of_classes_are_those_of_the_pairs(run: FinishedRun, evidence: RunsTogether) -> None:
     classes = {cache.name: len(cache.classes) for cache in run.caches}
     answer = evidence.by_classes()
+    assert answer.table is not None
+    by_row = {row[:2]: row[2:] for row in answer.table.rows}
     for title, sentence in zip(evidence.opponents, answer.sentences, strict=True):
         pairs = paired(run, evidence, title, measure="dis", decisions="")
         pairs = pairs.assign(classes=pairs.cache.map(classes))
+        means = {}
         for number, group in pairs.groupby("classes"):
             shown = group[group.p_adjusted <= 0.05]
             better, worse = int((shown.difference > 0).sum()), int((shown.difference < 0).sum())
             known = group.difference.dropna()
-            expected = f"(better in {better}, worse in {worse} of {len(known)})"
-            ((mean, counts),) = re.findall(rf"with {number} classes DIS (\S+) (\([^)]*\))", sentence)
-            assert counts == expected
+            mean, counts = by_row[title, str(number)][:2]
+            assert counts == f"{better}, {worse}, {len(known)}"
             assert float(mean) == pytest.approx(known.mean(), abs=0.051)
+            means[number] = mean
+        ends = ", ".join(f"{means[number]} points with {number} classes" for number in (min(means), max(means)))
+        assert sentence == f"{evidence.subject} less {title}, mean difference of DIS: {ends}."
     first = answer.chart.panels[0]
     dots = [dot for row in first.rows for dot in row.dots]
     expected_dots = paired(run, evidence, evidence.opponents[0], measure="dis", decisions="").difference
@@ -74,19 +79,25 @@ def test_differences_by_the_number_of_classes_are_those_of_the_pairs(run: Finish
 @pytest.mark.long
 def test_premature_rates_are_held_against_the_first_opponent(run: FinishedRun, evidence: RunsTogether) -> None:
     answer = evidence.rates()
-    (sentence,) = answer.sentences
-    title = evidence.subject
+    assert answer.table is not None
     pairs = paired(run, evidence, evidence.opponents[0], measure="premature_rate", decisions="equal-share")
     shown = pairs[pairs.p_adjusted <= 0.05]
-    counts = f"(shown to be lower on {(shown.difference < 0).sum()}, higher on {(shown.difference > 0).sum()} of "
+    lower, higher = int((shown.difference < 0).sum()), int((shown.difference > 0).sum())
     label = run.label(evidence.contests[0].subject.signal, evidence.contests[0].subject.parameters)
-    assert f"{label} " in sentence
-    (mean,) = re.findall(rf"{re.escape(label)} (\S+) \({re.escape(counts[1:])}", sentence)
+    rows = {row[0]: row[1:] for row in answer.table.rows}
+    mean, *counts = rows[label]
+    assert counts == [str(lower), str(higher), str(len(pairs))]
     assert float(mean) == pytest.approx(pairs.difference.mean(), abs=0.051)
-    assert title in label
-    means = [float(value) for value in re.findall(r"(?:is: |; )[^;]*? ([+-]?\d+\.\d) \(shown", sentence)]
+    means = [float(row[1]) for row in answer.table.rows]
     assert means == sorted(means)
     assert len(means) == len(run.entries) - 1
+    lead, *sides = answer.sentences
+    more = {name for name, (_, low, high, _) in rows.items() if int(low) > int(high)}
+    assert f" {len(more)} of {len(means)} signals are shown to have a lower premature rate than " in lead
+    (lower_side,) = [side for side in sides if side.startswith("Lower more often: ")]
+    assert all(f"{name} (" in lower_side for name in more)
+    assert lower_side.count(" of ") == len(more)
+    assert sum(side.count(" of ") for side in sides) == len(means)
 
 
 @pytest.mark.long
@@ -215,7 +226,7 @@ def test_the_page_has_a_picture_for_every_answer_and_a_number_in_every_sentence(
     for answer in answers:
         assert f"](folder/{answer.chart.name}.svg)" in page
         assert all(re.search(r"\d", sentence) for sentence in answer.sentences)
-    assert len(page.splitlines()) < 100
+    assert len(page.splitlines()) < 160
 
 
 @pytest.mark.long
