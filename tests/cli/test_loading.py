@@ -4,10 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from exitbench.cache import synthetic_cache
+from exitbench.derive import methods
+from exitbench.models import recipes
 from exitbench.signals.registry.catalogue import catalogue_of
 from exitbench.signals.registry.discovery import load_registry
 from tests.support.page_runs import SIGNAL
@@ -92,3 +95,26 @@ def test_a_file_that_computes_while_it_is_loaded_gets_torch(tmp_path: Path) -> N
     assert "hostile-1" in printed
     assert errors.startswith(f"warning: {tmp_path / 'broken.py'}: AttributeError: module 'torch' has no attribute")
     assert loaded == ["torch"]
+
+
+@pytest.mark.process
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "package", "file", "own"),
+    [("methods", methods, "vector.py", "my-vector"), ("recipes", recipes, "sum.py", "my-sum")],
+)
+def test_a_users_methods_and_recipes_are_listed_and_get_torch_if_they_compute(
+    kind: str, package: ModuleType, file: str, own: str, tmp_path: Path
+) -> None:
+    folder, text = tmp_path / kind, (Path(package.__path__[0]) / file).read_text(encoding="utf-8")
+    folder.mkdir()
+    (folder / "own.py").write_text(text.replace(f'"{file.removesuffix(".py")}"', f'"{own}"'), encoding="utf-8")
+    words = kind, "--json", f"--{kind}-dir", str(folder)
+    printed, errors, loaded = listed(*words)
+    assert {own, file.removesuffix(".py")} < {row["key"] for row in json.loads(printed)}
+    assert (errors, loaded) == ("", [])
+    with (folder / "own.py").open("a", encoding="utf-8") as opened:
+        opened.write("\nimport torch\n\nTABLE = torch.zeros(3).tolist()\nassert TABLE == [0, 0, 0]\n")
+    printed, errors, loaded = listed(*words)
+    assert own in {row["key"] for row in json.loads(printed)}
+    assert (errors, loaded) == ("", ["torch"])

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from exitbench.cli.terminal import cell_text, column_lines, echo, echo_json, terminal_console
 from exitbench.errors import InputError, MissingExtraError
+
+Declared = TypeVar("Declared")
 
 
 class What(StrEnum):
@@ -26,6 +28,9 @@ def command(
     signals_dir: Annotated[
         list[Path] | None, typer.Option("--signals-dir", help="A folder with more signals.", show_default=False)
     ] = None,
+    methods_dir: Annotated[
+        list[Path] | None, typer.Option("--methods-dir", help="A folder with more methods.", show_default=False)
+    ] = None,
     recipes_dir: Annotated[
         list[Path] | None, typer.Option("--recipes-dir", help="A folder with more recipes.", show_default=False)
     ] = None,
@@ -41,7 +46,7 @@ def command(
         What.signals: lambda: _signals(signals_dir or []),
         What.caches: _caches,
         What.suites: _suites,
-        What.methods: _methods,
+        What.methods: lambda: _methods(methods_dir or []),
         What.recipes: lambda: _recipes(recipes_dir or []),
     }
     rows_of = {kind.value: readers[kind]() for kind in (What if what is None else [what])}
@@ -113,17 +118,28 @@ def _suites() -> list[dict[str, Any]]:
     return rows
 
 
-def _methods() -> list[dict[str, Any]]:
+def _in_files(load: Callable[[list[Path]], Declared], directories: list[Path]) -> Declared:
+    """What is found in files; a file of the user's that does not load without torch is asked again with it."""
+    from exitbench.cli.loading.torch_later import NeedsTorch, standing_in
+
+    try:
+        return load(directories)
+    except InputError:
+        if standing_in():
+            raise NeedsTorch from None  # what is wrong with a file, it says itself
+        raise
+
+
+def _methods(directories: list[Path]) -> list[dict[str, Any]]:
     from exitbench.cli.loading.torch_later import without_torch
 
-    return without_torch(_described_methods)
+    def described() -> list[dict[str, Any]]:
+        from exitbench.derive.registry import load_methods
 
+        methods = _in_files(load_methods, directories)
+        return [{**row, "needs": sorted(methods.classes[row["key"]].needs)} for row in methods.described()]
 
-def _described_methods() -> list[dict[str, Any]]:
-    from exitbench.derive.registry import load_methods
-
-    methods = load_methods()
-    return [{**row, "needs": sorted(methods.classes[row["key"]].needs)} for row in methods.described()]
+    return without_torch(described)
 
 
 def _recipes(directories: list[Path]) -> list[dict[str, Any]]:
@@ -132,7 +148,7 @@ def _recipes(directories: list[Path]) -> list[dict[str, Any]]:
     def described() -> list[dict[str, Any]]:
         from exitbench.models.training.recipe_registry import load_recipes
 
-        recipes = load_recipes(directories)
+        recipes = _in_files(load_recipes, directories)
         return [
             {**row, "exits": recipes.classes[row["key"]].exit_rule, "published": recipes.classes[row["key"]].published}
             for row in recipes.described()
