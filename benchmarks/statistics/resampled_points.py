@@ -20,6 +20,10 @@ from exitbench.benchmarks.statistics.resampled_curves import LARGEST_EXACT
 SEARCHED = 64
 """Points looked at together for the first one whose score has fallen."""
 
+TOGETHER = 250
+"""Resamples in which points near speed-ups are looked for together: their sums and positions fit beside the processor,
+which is asked for them at random."""
+
 
 def sums_without(whole: Tally, part: Tally) -> Tally:
     """The samples of ``whole`` that are not in ``part``."""
@@ -56,40 +60,45 @@ def nearest_listed_points(tally: Tally, speed_ups: NDArray[np.float64], less: Ta
     This is a bisection, vectorised over resamples. ``tally`` is [points, resamples]; the samples of ``less``, shaped
     like it, are left out.
     """
-    paid, samples, full_cost = tally.paid, tally.samples, tally.full_cost
+    some = range(0, max(tally.paid.shape[1], 1), TOGETHER)
+    return np.concatenate(
+        [_nearest_in(tally, speed_ups, less, slice(start, start + TOGETHER)) for start in some], axis=1
+    )
+
+
+def _nearest_in(tally: Tally, speed_ups: NDArray[np.float64], less: Tally | None, some: slice) -> NDArray[np.int64]:
+    """The same in some of the resamples."""
+    paid, samples = tally.paid[:, some], tally.samples[some]
     if less is not None:
-        paid, samples = paid - less.paid, samples - less.samples
+        paid, samples = paid - less.paid[:, some], samples - less.samples[some]
     points, resamples = paid.shape
-    drawn = np.asarray(samples, dtype=np.float64)
+    full = tally.full_cost * np.asarray(samples, dtype=np.float64)
     flat = np.ascontiguousarray(paid).ravel()
     # A whole number is above the target exactly if it is above the target's floor, which the dtype of the sums holds.
-    target_paid = np.floor(full_cost * drawn / speed_ups[:, None]).astype(flat.dtype)
+    target_paid = np.floor(full / speed_ups[:, None]).astype(flat.dtype)
     # Invariant: ``position`` is before or at the first point whose sum of costs is not above the target.
-    position = np.broadcast_to(np.arange(resamples), target_paid.shape).copy()
-    probe, here, above = (
-        np.empty_like(position),
-        np.empty_like(target_paid),
-        np.empty(target_paid.shape, dtype=bool),
-    )
+    columns = np.arange(resamples)
+    position = np.broadcast_to(columns, target_paid.shape).copy()
+    step = np.empty_like(position)
+    here, above = np.empty_like(target_paid), np.empty(target_paid.shape, dtype=bool)
     remaining = points
     while remaining > 1:
         half = remaining // 2
-        np.add(position, (half - 1) * resamples, out=probe)
-        flat.take(probe, out=here, mode="clip")
+        flat[(half - 1) * resamples :].take(position, out=here, mode="clip")  # as far behind every position
         np.greater(here, target_paid, out=above)
-        np.multiply(above, half * resamples, out=probe)
-        position += probe
+        np.multiply(above, half * resamples, out=step)
+        position += step
         remaining -= half
-    faster = position // resamples
-    faster += (flat.take(position, mode="clip") > target_paid) & (faster < points - 1)
-    slower = np.maximum(faster - 1, 0)
-    columns = np.arange(resamples)
+    flat.take(position, out=here, mode="clip")
+    np.greater(here, target_paid, out=above)
+    np.multiply(above, resamples, out=step)
+    position += step
+    faster = np.minimum(position, (points - 1) * resamples + columns)
+    slower = np.maximum(faster - resamples, columns)
     with np.errstate(divide="ignore", invalid="ignore"):  # a resample that drew no sample
-        speed, before = (
-            full_cost * drawn / flat.take(point * resamples + columns, mode="clip") for point in (faster, slower)
-        )
+        speed, before = (full / flat.take(point, mode="clip") for point in (faster, slower))
     target = speed_ups[:, None]
-    return np.asarray(np.where(np.abs(target - before) < np.abs(speed - target), slower, faster))
+    return np.asarray(np.where(np.abs(target - before) < np.abs(speed - target), slower, faster) // resamples)
 
 
 def exactly_at(tally: Tally, speed_up: float) -> Tally:

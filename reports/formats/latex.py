@@ -82,7 +82,7 @@ def latex_text(text: str) -> str:
     >>> latex_text("50% of $x_1"), latex_text("é"), latex_text("😀")
     ('50\\% of \\$x\\_1', "\\'{e}", '\\exitbenchchar{😀}{1F600}')
     """
-    return "".join(latex_sign(sign) for sign in printable(" ".join(text.split())))
+    return printable(" ".join(text.split())).translate(WRITTEN)
 
 
 def latex_sign(sign: str) -> str:
@@ -96,6 +96,18 @@ def latex_sign(sign: str) -> str:
         base = {"i": r"\i", "j": r"\j"}.get(parts[0], parts[0]) if parts[1] != "\u0327" else parts[0]
         return f"{ACCENTS[parts[1]]}{{{base}}}"
     return rf"\exitbenchchar{{{sign}}}{{{ord(sign):04X}}}"
+
+
+class WrittenSigns(dict[int, str]):
+    """What stands for each sign, by its code point; found out when the sign is met first."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = latex_sign(chr(code))
+        return self[code]
+
+
+WRITTEN = WrittenSigns()
+"""As a table for ``str.translate``: a page has half a million signs."""
 
 
 def latex_cell(cell: Cell) -> str:

@@ -8,10 +8,19 @@ from exitbench.printable import printable
 from exitbench.reports.formats.records import heading
 from exitbench.reports.tables.table import Cell, Table
 
-INLINE = re.compile(r"([\\`*_\[\]|~$#^@])")
+INLINE = "\\`*_[]|~$#^@"
 """Signs that mean something within a line."""
 
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+WRITTEN = str.maketrans({**{sign: f"\\{sign}" for sign in INLINE}, **ENTITIES})
+"""What stands for each sign that would mean something: one pass over a text, of which a page has 40,000."""
+
+ITEM = re.compile(r"^(\d+)([.)])(?=\s|$)")
+"""How a numbered item begins."""
+
+BULLETS = ("-", "+", "=")
+"""How an item of a list begins, or a line below a heading."""
 
 
 def markdown_text(text: str) -> str:
@@ -20,9 +29,8 @@ def markdown_text(text: str) -> str:
     >>> print(markdown_text("a|b <script>"), markdown_text("F-PABEE"), markdown_text("- x"), markdown_text("2. x"))
     a\|b &lt;script&gt; F-PABEE \- x 2\. x
     """
-    flat = INLINE.sub(r"\\\1", printable(" ".join(text.split())))
-    flat = re.sub(r"^([-+=])", r"\\\1", re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", flat))
-    return "".join(ENTITIES.get(sign, sign) for sign in flat)
+    flat = printable(" ".join(text.split())).translate(WRITTEN)
+    return f"\\{flat}" if flat.startswith(BULLETS) else ITEM.sub(r"\1\\\2", flat)
 
 
 def markdown_cell(cell: Cell) -> str:

@@ -14,7 +14,7 @@ import bisect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -171,8 +171,14 @@ class ExplorerTask:
         return {**self.metadata, "curves": self.curve_data(resolution)}
 
     def curve_data(self, resolution: int) -> list[dict[str, Any]]:
-        """The curves at a resolution."""
-        return [metadata | points.data(resolution) for metadata, points in self.curves]
+        """The curves at a resolution, made once: the resolution that is chosen has been tried."""
+        if resolution not in self._made:
+            self._made[resolution] = [metadata | points.data(resolution) for metadata, points in self.curves]
+        return self._made[resolution]
+
+    @cached_property
+    def _made(self) -> dict[int, list[dict[str, Any]]]:
+        return {}
 
 
 def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:

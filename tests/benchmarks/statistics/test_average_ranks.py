@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import friedmanchisquare
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
-from exitbench.benchmarks.statistics.average_ranks import average_ranks
+from exitbench.benchmarks.statistics.average_ranks import average_ranks, friedman, mean_ranks, studentised_range
+from tests.support.for_each import for_each
 
 
 def test_ties_share_their_mean_rank_and_friedman_is_scipys() -> None:
@@ -43,3 +44,15 @@ def test_two_signals_are_tested_by_their_signs() -> None:
     assert average_ranks(np.tile([2.0, 1.0], (6, 1))).p_value == pytest.approx(2 * 0.5**6)
     assert average_ranks(np.ones((6, 2))).p_value == 1.0
     assert math.isnan(average_ranks(np.ones((6, 1))).p_value)
+
+
+@for_each(tasks=(2, 6, 12), signals=(3, 7, 15), values=(2, 5, 40))
+def test_ranks_p_values_and_quantiles_are_scipys(tasks: int, signals: int, values: int) -> None:
+    """They are computed here because loading ``scipy.stats`` takes a second of every run."""
+    scores = np.random.default_rng(tasks).integers(0, values, (tasks, signals)).astype(np.float64)
+    scores[0] = np.arange(signals)  # not every task may be one tie
+    ranks = np.stack([rankdata(row) for row in scores])
+    assert np.array_equal([mean_ranks(row) for row in scores], ranks)
+    assert friedman(ranks) == pytest.approx(friedmanchisquare(*scores.T).pvalue, rel=1e-12, abs=1e-300)
+    expected = studentized_range.ppf(0.95, signals, np.inf)
+    assert studentised_range(0.95, signals) == pytest.approx(expected, rel=1e-9)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from exitbench.benchmarks.replay.operating_points import ROUNDING, nearest_point, nearest_points
+from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, weighted_tally
+from exitbench.benchmarks.statistics.resampled_curves import WIDE, SampleWeights, cumulative_sum, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import (
+    TOGETHER,
     exactly_at,
     fewest_right,
     listed_points_within_losses,
@@ -115,3 +117,23 @@ def one_per_cost(layers):
     first = np.concatenate([[True], rising[1:] != rising[:-1]])
     last = np.concatenate([rising[1:] != rising[:-1], [True]])
     return first, last
+
+
+@pytest.mark.parametrize("resamples", [1, TOGETHER, 2 * TOGETHER + 1])
+def test_the_nearest_point_is_the_nearest_of_all_in_every_resample(resamples: int) -> None:
+    random = np.random.default_rng(resamples)
+    samples = random.poisson(20, resamples).astype(np.float64)
+    layers = -np.sort(-random.integers(1, 12 * 20, (37, resamples)), axis=0).astype(np.float32)
+    speed_ups = np.array([1.5, 2.0, 4.0])
+    points = nearest_listed_points(Tally(12, samples, layers, layers), speed_ups)
+    for speed_up, nearest in zip(speed_ups, points, strict=True):
+        for resample in range(resamples):
+            distances = np.abs(12 * samples[resample] / layers[:, resample].astype(np.float64) - speed_up)
+            assert distances[nearest[resample]] == distances.min()
+
+
+@pytest.mark.parametrize("columns", [1, WIDE - 1, WIDE, WIDE + 1])
+def test_cumulative_sums_of_wide_and_of_narrow_rows(columns: int) -> None:
+    for rows in (1, 2, 9, 50):
+        changes = np.random.default_rng(rows).integers(-9, 9, (rows, columns)).astype(np.float32)
+        np.testing.assert_array_equal(cumulative_sum(changes.copy()), np.cumsum(changes, axis=0))
