@@ -27,8 +27,8 @@ ENCODER, DEPTH = "minilm-l6", 6
 ROWS, PASSES = 500, 6
 """Training rows, and how often each is seen over all stages: divisible by the stages of every recipe."""
 FOLDERS = {"sst2": "SST-2", "qqp": "QQP"}
-"""The pair task is QQP: on held-out rows of the training files MRPC teaches this encoder nothing beyond calling every
-pair a paraphrase (F1 81.3 after 2,000 rows, 81.0 for that answer), QQP does (65.8 after 500, 52.2)."""
+"""The pair task is QQP. On held-out rows of its training file three passes over 500 rows end in an F1 of 65.8, where
+calling every pair a duplicate gives 52.2; of MRPC one pass over 2,000 rows taught nothing beyond that (81.3 and 81.0)."""
 SEEDS = {"sst2": (1, 2, 3), "qqp": (1,)}
 RECIPES = load_recipes()
 
