@@ -7,7 +7,7 @@ that in columns. What is small is turned into plain rows at once, which is quick
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from functools import cached_property
 from typing import Any, overload
 
@@ -78,6 +78,10 @@ class StoredRows(Mapping[Key, Row]):
     def __getitem__(self, key: Key) -> Row:
         return self.row_at(self._index[key])
 
+    def values(self) -> ValuesView[Row]:
+        """The rows one after another; none is searched for."""
+        return InOrder(self)
+
     def row_at(self, position: int) -> Row:
         """The row at a position of the file."""
         return Row(*self._columns.cells(Row._fields, position))
@@ -89,6 +93,17 @@ class StoredRows(Mapping[Key, Row]):
     @cached_property
     def _index(self) -> KeyIndex:
         return KeyIndex(self, self.key_at)
+
+
+class InOrder(ValuesView[Row]):
+    """The rows of a file in its order."""
+
+    def __init__(self, rows: StoredRows) -> None:
+        super().__init__(rows)
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._rows.row_at, range(len(self._rows)))
 
 
 class StoredPair(Mapping[str, Any]):
