@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -21,6 +21,8 @@ from exitbench.errors import InputError, one_line
 if TYPE_CHECKING:
     import pandas as pd
 
+
+Kind = TypeVar("Kind")
 
 GROUP_ROWS = 1 << 18
 """Rows of units' tables that are written, and joined, together: with all their texts some hundred megabytes."""
@@ -130,13 +132,23 @@ class RunFiles:
                 raise InputError(f"{self.path / 'samples.parquet'}: cannot be read ({one_line(error)})") from None
         return pa.concat_tables(parts)
 
+    def count(self, name: str) -> int:
+        """How many rows one of :data:`SCHEMAS` has; raises InputError like :meth:`table`."""
+        self.require(name)
+        rows: int = pq.read_metadata(self.path / f"{name}.parquet").num_rows
+        return rows
+
     def rows(self) -> list[Row]:
         """``results.parquet`` as plain rows; raises InputError like :meth:`table`."""
-        table = self._read("results")
+        return self.readable("results", rows_of)
+
+    def readable(self, name: str, read: Callable[[pa.Table], Kind]) -> Kind:
+        """What ``read`` makes of one of :data:`SCHEMAS`; raises InputError like :meth:`table`, and for odd values."""
+        table = self._read(name)
         try:
-            return rows_of(table)
+            return read(table)
         except ValueError as error:
-            raise InputError(f"{self.path / 'results.parquet'}: {one_line(error)}") from None
+            raise InputError(f"{self.path / f'{name}.parquet'}: {one_line(error)}") from None
 
     def plain_rows(self, name: str) -> list[dict[str, Any]]:
         """One of :data:`SCHEMAS` as plain values, an absent number as NaN, anything else that is absent as None.

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.scoring.configuration import Configuration, signal_scores
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
+from exitbench.scratch_memory.bounded_arrays import read_mapping
 
 Role = Literal["test", "calibration"]
 ARRAYS = ("ids", "labels", "predictions")
@@ -95,8 +96,7 @@ class ScoreFiles:
         self.folder = folder
 
     def __getitem__(self, key: ScoresKey) -> Scores:
-        scores: Scores = np.load(self._path(key), mmap_mode="r")
-        return scores
+        return mapped_array(self._path(key))
 
     def __setitem__(self, key: ScoresKey, values: Scores) -> None:
         np.save(self._path(key), values)
@@ -205,9 +205,11 @@ def head_remarks(folder: Path) -> list[str]:
     ]
 
 
-def mapped_array(path: Path) -> NDArray[np.int64]:
+def mapped_array(path: Path) -> NDArray[Any]:
     """The array in a file, memory-mapped: what is not read takes no memory, and what was read can be let go."""
-    return np.asarray(np.load(path, mmap_mode="r"))
+    mapped = np.load(path, mmap_mode="r")
+    read_mapping(mapped)
+    return np.asarray(mapped)
 
 
 def load_scored_cache(folder: Path) -> ScoredCache:

@@ -22,6 +22,7 @@ from exitbench.reports.run_data.identical import Identical, identical_entries
 from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group, cache_metadata
 from exitbench.reports.run_data.run_entry import RunEntry, told_apart
+from exitbench.reports.run_data.stored_rows import MANY, StoredPairs, StoredRows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,13 +86,17 @@ class FinishedRun:
         return {name: conformance_result(result) for name, result in self.record.get("conformance", {}).items()}
 
     @cached_property
-    def rows(self) -> dict[tuple[Any, ...], Row]:
+    def rows(self) -> Mapping[tuple[Any, ...], Row]:
         """Every row of ``results.parquet`` by its key, in the order of the file."""
+        if self.files.count("results") > MANY:
+            return self.files.readable("results", StoredRows)
         return {row.key: row for row in self.files.rows()}
 
     @cached_property
-    def pair_rows(self) -> list[dict[str, Any]]:
+    def pair_rows(self) -> Sequence[Mapping[str, Any]]:
         """The rows of ``pairs.parquet`` as plain values, with None for an empty layer."""
+        if self.files.count("pairs") > MANY:
+            return self.files.readable("pairs", StoredPairs)
         rows = self.files.plain_rows("pairs")
         for row in rows:
             row["operating_point"] = operating_point(row["operating_point"])
