@@ -71,17 +71,20 @@ def exits_of_curves(run: FinishedRun) -> dict[CurveKey, ExitCounts]:
 
 
 def stored_points(exits: ExitCounts, rates: dict[OperatingPoint, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Exit counts, rates, and score with its interval at the stored matched operating points."""
+    """Exit counts, rates, and score with its interval at the stored matched operating points.
+
+    A bound has a score there and no exits: without its point, the curve's nearest one would stand in the table.
+    """
+    counts_at = {operating_point(text): counts for text, counts in exits.items()}
     points: list[dict[str, Any]] = []
-    for text, counts in exits.items():
-        point = operating_point(text)
+    for point in dict.fromkeys([*counts_at, *rates]):
         if point.kind != "speed_up":
             continue
         at_point = rates.get(point, {})
         points.append(
             {
                 "at": point.number,
-                "exits": counts,
+                "exits": counts_at.get(point),
                 "rates": [at_point.get(name) for name in RATES],
                 "speed_up": at_point.get("speed_up"),
                 **{name: at_point.get(name) for name in ("score", "low", "high", "status", "threshold")},

@@ -20,6 +20,8 @@ ALONE = {"--force", "--debug", "--verbose", "--no-report"}
 
 LONGEST_WORD = 26
 """A word that is longer is broken where it must; others never are."""
+LONGEST_HYPHENATED = 10
+"""A hyphenated word of a heading that is longer may go on behind its hyphen."""
 
 
 def to_repeat(arguments: Iterable[str]) -> str:
@@ -49,6 +51,29 @@ def breakable(text: str) -> Markup:
     Markup('F-PABEE [divergence=<wbr>mean-entropy]')
     """
     return Markup("<wbr>").join(escape(piece) for piece in re.split(r"(?<=[=|,])(?=\S)", shown_text(text)))
+
+
+def soft(text: str) -> Markup:
+    """What stands on one line where there is room, and otherwise goes on only behind a comma, never inside a range.
+
+    >>> soft("1.07–1.47×, 5 of 6")
+    Markup('1.07–1.47×,<wbr class="soft"> 5 of 6')
+    """
+    return Markup(',<wbr class="soft"> ').join(escape(piece) for piece in shown_text(text).split(", "))
+
+
+def whole(text: str) -> Markup:
+    """A heading whose short hyphenated words stay whole.
+
+    >>> whole("Certified speed-up")
+    Markup('Certified <span class="whole">speed-up</span>')
+    """
+    words = re.split(r"(?<![\w-])(\w+(?:-\w+)+)(?![\w-])", shown_text(text))
+    kept = Markup('<span class="whole">{}</span>')
+    return Markup("").join(
+        kept.format(word) if number % 2 and len(word) <= LONGEST_HYPHENATED else escape(word)
+        for number, word in enumerate(words)
+    )
 
 
 def by_kind(rows: Sequence[TableRow]) -> list[tuple[str, list[TableRow]]]:
@@ -81,6 +106,12 @@ def rendered(template: str, context: Mapping[str, Any]) -> str:
         return Markup(loader.get_source(environment, name)[0])  # noqa: S704 - our own sheet and scripts
 
     environment.tests["long"] = has_long_word
-    environment.filters |= {"to_repeat": to_repeat, "groupby_kind": by_kind, "breakable": breakable}
+    environment.filters |= {
+        "to_repeat": to_repeat,
+        "groupby_kind": by_kind,
+        "breakable": breakable,
+        "soft": soft,
+        "whole": whole,
+    }
     own = {"source": source, "parts": cell_parts, "hint_of": cell_hint}
     return environment.get_template(template).render({**context, **own})

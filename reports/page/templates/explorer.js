@@ -16,6 +16,11 @@
     return;
   }
   const state = { task: null, hidden: new Set(), speed: tasks[0].primary, from: 1, to: null };
+  const meanings = {
+    unmatched: "† too far from the wanted speed-up for its score to be compared; listed last.",
+    unreliable: "‡ too few samples of one kind or no spread: to be read with care.",
+    degenerate: "§ every sample exits at one and the same layer: a fixed layer, not the signal; listed last.",
+  };
   const scoreName = (task) => (task.score === "f1" ? "F1" : "Accuracy");
   const drawn = () => state.task.lines.filter((line) => !state.hidden.has(line.signal));
 
@@ -135,7 +140,9 @@
 
   function update() {
     const rows = drawn().map((line) => ({ line, look: state.task.looks[line.signal], ...valuesAt(line, state.speed) }));
-    rows.sort((a, b) => b.score - a.score);
+    // What misses the speed-up does not lead those that reach it: its score was paid for with another one.
+    const apart = (row) => row.status === "unmatched" || row.status === "degenerate";
+    rows.sort((a, b) => apart(a) - apart(b) || b.score - a.score);
     at("output").textContent = `${fixed(state.speed, 2)}×`;
     at("range").setAttribute("aria-valuetext", at("output").textContent);
     at("range").value = Math.round((1000 * Math.log(state.speed)) / Math.log(fastest()));
@@ -144,7 +151,7 @@
     make("line", { x1: scale.x(state.speed), x2: scale.x(state.speed), y1: TOP, y2: H - BOTTOM, class: "cursor" }, cursor);
     for (const row of rows) marker(cursor, row.look, scale.x(row.speed), scale.y(row.score), 5.5, { class: "dot", style: `--c: ${row.look.colour}` });
     at("readout").tBodies[0].replaceChildren(...rows.map((row) => {
-      const cells = [["Score", fixed(row.score, 2)], ["Speed-up", `${fixed(row.speed, 2)}×`], ["Threshold", thresholdText(row.threshold)], ["Too early", fixed(row.premature, 1)], ["Too late", fixed(row.delayed, 1)]].map(([label, text]) => create("td", { "data-label": label }, create("span", {}, text)));
+      const cells = [["Score", fixed(row.score, 2)], ["Speed-up", `${fixed(row.speed, 2)}×`], ["Threshold", thresholdText(row.threshold)], ["Too early", fixed(row.premature, 1)], ["Too late", fixed(row.delayed, 1)]].map(([label, text]) => create("td", { "data-label": label, class: label.startsWith("Too") ? "rate" : "" }, create("span", {}, text)));
       if (marks[row.status]) cells[0].append(create("sup", {}, marks[row.status]));
       if (row.low !== null && row.low !== undefined) cells[0].append(" ", create("small", {}, `[${fixed(row.low, 1)}, ${fixed(row.high, 1)}]`));
       if (row.look.text) {
@@ -157,6 +164,10 @@
       line.addEventListener("pointerleave", () => light(null));
       return line;
     }));
+    const rated = rows.some((row) => row.premature !== null || row.delayed !== null);
+    at("readout").classList.toggle("unrated", !rated);
+    at("decisions").closest(".field").hidden = !rated;
+    at("marks").textContent = [...new Set(rows.map((row) => row.status))].filter((status) => meanings[status]).map((status) => meanings[status]).join(" ");
     if (at("exits").open) at("histograms").replaceChildren(...rows.map(histogram));
     remember();
   }

@@ -12,6 +12,11 @@ function create(name, attributes = {}, ...children) {
   return node;
 }
 function bdi(text) { return create("bdi", {}, text); }
+// A heading whose short hyphenated words stay whole, as the page's own are.
+function wholeWords(text) {
+  const words = text.split(/(?<![\w-])(\w+(?:-\w+)+)(?![\w-])/);
+  return create("bdi", {}, ...words.map((word, k) => (k % 2 && word.length <= 10 ? create("span", { class: "whole" }, word) : word)));
+}
 const isLong = (text) => text.split(/\s+/).some((word) => word.length > 26);
 function cellOf(value) {
   const [text, flags = 0, status = "", interval = "", hint = "", numbers = []] = Array.isArray(value) ? value : [value];
@@ -154,11 +159,11 @@ class ShownTable {
     const head = create("thead");
     if (groups.some((one) => one.group)) {
       head.append(create("tr", {}, ...groups.map(({ group, span, index }) => (group
-        ? create("th", { scope: "colgroup", colspan: span, class: `group${index ? " group-start" : ""}${isLong(group) ? " long" : ""}` }, bdi(group)) : create("td", index ? { class: "group-start" } : {})))));
+        ? create("th", { scope: "colgroup", colspan: span, class: `group${index ? " group-start" : ""}${isLong(group) ? " long" : ""}` }, wholeWords(group)) : create("td", index ? { class: "group-start" } : {})))));
     }
     head.append(create("tr", {}, ...shown.map((index) => {
       const [title, , measure, better] = this.data.columns[index], term = this.glossary[measure];
-      const button = create("button", { type: "button", class: "sort", "data-index": index, title: term ? `${term} ${{ higher: "Higher is better.", lower: "Lower is better." }[better] ?? ""}`.trim() : "" }, bdi(title));
+      const button = create("button", { type: "button", class: "sort", "data-index": index, title: term ? `${term} ${{ higher: "Higher is better.", lower: "Lower is better." }[better] ?? ""}`.trim() : "" }, wholeWords(title));
       button.addEventListener("click", () => this.sort(index));
       const heading = create("th", { scope: "col", class: [measure ? "" : "label", isLong(title) ? "long" : "", starts.has(index) && groups.some((one) => one.group) ? "group-start" : ""].filter(Boolean).join(" ") }, button);
       if (this.sorted !== null && this.sorted.index === index) heading.setAttribute("aria-sort", this.sorted.sign < 0 ? "descending" : "ascending");

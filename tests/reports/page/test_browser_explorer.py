@@ -132,9 +132,35 @@ def test_cross_fit_comes_first_with_its_stored_values_and_intervals(page: Any, r
     assert abs(float(interval.strip("[]").split(", ")[0]) - low) <= 0.051
 
 
-def test_the_table_beside_the_chart_is_sorted_by_score(page: Any) -> None:
-    scores = [float(values[0].split(" ")[0].rstrip("†§")) for values in readout(page).values()]
-    assert scores == sorted(scores, reverse=True) and len(scores) == 10
+def test_a_bound_shows_what_is_stored_of_it_not_the_nearest_point_of_its_curve(
+    page: Any, results: pd.DataFrame
+) -> None:
+    jump(page, "2×")
+    shown = readout(page)["Fixed layer"]
+    score, low, speed = (
+        read_off(results, "fixed", "cross-fit", "speed_up=2", measure, column=column)
+        for measure, column in (("accuracy", "value"), ("accuracy", "low"), ("speed_up", "value"))
+    )
+    value, _, interval = shown[0].partition(" ")
+    assert abs(float(value) - score) <= 0.0051 and abs(float(interval.strip("[]").split(", ")[0]) - low) <= 0.051
+    assert shown[1] == f"{speed:.2f}×"
+
+
+def test_rates_have_columns_only_where_they_are_stored(page: Any) -> None:
+    shown = "return [...document.querySelectorAll('#explorer-readout .rate')].map((one) => one.offsetWidth > 0)"
+    jump(page, "2×")
+    assert not any(page.execute_script(shown)) and "at 4×" in element(page, "#explorer-note").text
+    jump(page, "4×")
+    assert all(page.execute_script(shown)) and element(page, "#explorer-decisions").is_displayed()
+
+
+def test_the_table_beside_the_chart_is_sorted_by_score_what_misses_the_speed_up_last(page: Any) -> None:
+    values = list(readout(page).values())
+    scores = [float(value[0].split(" ")[0].rstrip("†‡§")) for value in values]
+    apart = [any(mark in value[0] for mark in "†§") for value in values]
+    assert apart == sorted(apart) and len(scores) == 10
+    assert [score for _, score in sorted(zip(apart, scores, strict=True), key=lambda row: (row[0], -row[1]))] == scores
+    assert any(apart) == bool(element(page, "#explorer-marks").text)
 
 
 def hover(page: Any, x: float, y: float) -> Any:
