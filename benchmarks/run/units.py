@@ -75,13 +75,10 @@ class MeasureUnit:
         from exitbench.benchmarks.run.measure_stage import measure_signal
         from exitbench.benchmarks.run.measurements import save_measurements
         from exitbench.benchmarks.scoring.score_store import load_scored_cache
-        from exitbench.scratch_memory.bounded_arrays import arrays_within_budget
 
-        scored = load_scored_cache(self.scored)
-        with arrays_within_budget(scored.samples().predictions.size):
-            measured = measure_signal(scored, self.groups, self.questions, self.tables)
-            save_measurements(self.folder, measured)
-            save_sources(self.folder, measured.sources)
+        measured = measure_signal(load_scored_cache(self.scored), self.groups, self.questions, self.tables)
+        save_measurements(self.folder, measured)
+        save_sources(self.folder, measured.sources)
         # Arrow keeps the room of tables that are gone: on a large cache 0.25 GB, which the next unit lacks.
         pa.default_memory_pool().release_unused()
 
@@ -106,14 +103,11 @@ class CompareUnit:
         from exitbench.benchmarks.run.measurements import SavedMeasurements
         from exitbench.benchmarks.scoring.score_store import load_scored_cache
         from exitbench.executors.unit import DONE
-        from exitbench.scratch_memory.bounded_arrays import arrays_within_budget
 
         finished = [SavedMeasurements(folder) for folder in self.measured if (folder / DONE).is_file()]
         if not finished:
             raise InputError("no signal could be measured on this cache")
-        scored = load_scored_cache(self.scored)
-        with arrays_within_budget(scored.samples().predictions.size):
-            compared = compare_signals(scored, finished, self.questions, self.tables)
+        compared = compare_signals(load_scored_cache(self.scored), finished, self.questions, self.tables)
         write_part(self.folder / "results.parquet", rows_table(compared.rows))
         write_part(self.folder / "pairs.parquet", table_of("pairs", compared.pairs))
         write_part(self.folder / "curves.parquet", compared.curves)

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.scoring.configuration import Configuration, signal_scores
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.scratch_memory.bounded_arrays import read_mapping
 
 Role = Literal["test", "calibration"]
 ARRAYS = ("ids", "labels", "predictions")
@@ -96,7 +95,8 @@ class ScoreFiles:
         self.folder = folder
 
     def __getitem__(self, key: ScoresKey) -> Scores:
-        return mapped_array(self._path(key))
+        scores: Scores = np.load(self._path(key), mmap_mode="r")
+        return scores
 
     def __setitem__(self, key: ScoresKey, values: Scores) -> None:
         np.save(self._path(key), values)
@@ -205,11 +205,9 @@ def head_remarks(folder: Path) -> list[str]:
     ]
 
 
-def mapped_array(path: Path) -> NDArray[Any]:
+def mapped_array(path: Path) -> NDArray[np.int64]:
     """The array in a file, memory-mapped: what is not read takes no memory, and what was read can be let go."""
-    mapped = np.load(path, mmap_mode="r")
-    read_mapping(mapped)
-    return np.asarray(mapped)
+    return np.asarray(np.load(path, mmap_mode="r"))
 
 
 def load_scored_cache(folder: Path) -> ScoredCache:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from exitbench.errors import InputError
 from exitbench.memory_budget import memory_budget
-from exitbench.scratch_memory.scratch_blocks import READ_MAPPINGS
 
 SHARE = 512
 """An array that takes more than this part of the memory budget is set aside."""
@@ -36,7 +35,6 @@ class ScratchFile:
         with tempfile.TemporaryFile(buffering=0) as file:
             os.ftruncate(file.fileno(), size)
             self.mapping = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
-            READ_MAPPINGS.add(self.mapping)
             self.descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self.descriptor)
 

@@ -1,1 +1,0 @@
-"""NumPy's large arrays in files without a name, where they would not fit into the memory budget."""
