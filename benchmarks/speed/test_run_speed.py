@@ -34,7 +34,8 @@ for every fold and every value of a grid. What helped: running sums over whole r
 the columns (5 ms to 0.7 ms for 888 points and 1000 resamples), halving in all resamples at once instead of one search
 in a transposed copy (12 ms to 5 ms), flat `take` instead of two-index gathering (4 times), percentiles without
 `np.quantile`'s checks (10 times); then weights and sums that all signals of a cache share made once, the curve of a
-fold cut out of the sorted whole, one sparse product for all sums, and intervals and differences of many points at once (together 39.7 to 27.4 processor seconds on seven caches, means of four runs in turn); then
+fold cut out of the sorted whole, one sparse product for all sums, and intervals and differences of many points at
+once (together 39.7 to 27.4 processor seconds on seven caches, means of four runs in turn); then
 sums added row to row, which passes over memory once, and the halving in 250 resamples at a time, whose sums
 stay near the processor (all resampled choices of two configurations 318 to 373 ms before and 232 to 257 ms
 after, three rounds in turn on a busy machine). What did not: larger malloc thresholds, masked additions in the
