@@ -126,5 +126,5 @@ def test_the_kept_numbers_of_committed_networks_are_those_of_the_baseline(table:
     baseline = pd.read_csv(BASELINES / "recipes.csv", keep_default_na=False, na_values={"layer": ""})
     key = ["cache", "signal", "parameters", "operating_point", "layer", "measure"]
     joined = table.study().merge(baseline[baseline.decisions == ""], on=key, suffixes=("", "_checked"))
-    assert joined.cache.nunique() == 13
+    assert joined.cache.nunique() == 18
     np.testing.assert_allclose(joined.value, joined.value_checked.astype(float), atol=1e-4)

@@ -171,7 +171,7 @@ class RunsTogether:
             "Which signal lowers the premature rate when all exit equal shares?",
             tuple(text.rate_sentences(rival, listed)),
             chart,
-            PlainTable(text.RATES_COLUMNS, tuple(text.rate_rows(listed))),
+            PlainTable(text.RATES_COLUMNS, tuple(text.rate_table_rows(listed))),
         )
 
     def choices(self) -> AnsweredQuestion:

@@ -53,7 +53,7 @@ def what_the_suites_are(runs: Sequence[FinishedRun]) -> str:
 
 def classes_sentence(subject: str, other: str, groups: Mapping[int, tuple[Sequence[Duel], Sequence[Duel]]]) -> str:
     """The subject against one other: the mean difference of DIS where classes are fewest, and where they are most."""
-    known = {number: values for number, (ranks, _) in groups.items() if (values := differences(ranks))}
+    known = {number: values for number, (ranks, _) in groups.items() if (values := known_differences(ranks))}
     if not known:
         return f"{subject} less {other}: no difference of DIS is known on 0 caches."
     ends = [
@@ -72,7 +72,7 @@ def classes_rows(other: str, groups: Mapping[int, tuple[Sequence[Duel], Sequence
     for number, by_measure in groups.items():
         cells = []
         for duels in by_measure:
-            known, counts = differences(duels), tally(duels)
+            known, counts = known_differences(duels), tally(duels)
             cells += (
                 [signed(mean(known), 1), f"{counts['better']}, {counts['worse']}, {len(known)}"]
                 if known
@@ -81,7 +81,7 @@ def classes_rows(other: str, groups: Mapping[int, tuple[Sequence[Duel], Sequence
         yield (other, str(number), *cells)
 
 
-def differences(duels: Sequence[Duel]) -> list[float]:
+def known_differences(duels: Sequence[Duel]) -> list[float]:
     """The differences that are known."""
     return [duel.difference for duel in duels if not math.isnan(duel.difference)]
 
@@ -89,7 +89,7 @@ def differences(duels: Sequence[Duel]) -> list[float]:
 RATES_COLUMNS = ("signal", "mean difference", "shown lower on", "shown higher on", "caches")
 
 
-def rate_rows(by_entry: Mapping[str, Sequence[Duel]]) -> list[tuple[str, ...]]:
+def rate_table_rows(by_entry: Mapping[str, Sequence[Duel]]) -> list[tuple[str, ...]]:
     """Every signal's premature rate less the rival's at equal exit shares, the lowest mean first."""
     ordered = sorted(by_entry.items(), key=lambda item: mean([duel.difference for duel in item[1]]))
     return [

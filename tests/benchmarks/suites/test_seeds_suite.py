@@ -41,7 +41,7 @@ def scores(results: pd.DataFrame) -> pd.DataFrame:
     asked = asked[asked.measure == asked.cache.map(own_measures())]
     asked = asked[~asked.signal.isin(["random", "fixed"])]
     asked = asked.assign(entry=list(zip(asked.signal, asked.parameters, strict=True)))
-    return asked.pivot_table(index=["model", "task", "cache"], columns="entry", values="value", dropna=False)
+    return asked.pivot_table(index=["model", "task", "cache"], columns="entry", values="value")
 
 
 @pytest.mark.long
