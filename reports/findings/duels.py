@@ -17,7 +17,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, is_claimed
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import Name, Pair, task_with_model
-from exitbench.reports.run_data.run_caches import CacheMetadata
+from exitbench.reports.run_data.run_caches import CacheMetadata, counted_tasks
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import pair_cell
 from exitbench.reports.tables.pairs import pair_key
@@ -146,7 +146,7 @@ class Duels:
         for group in self.run.groups:
             if len(group.caches) > 1:
                 question = ("", group.model, group.split, at, None, "", group.average_measure)
-                task = f"{AVERAGE} of {len(group.caches)} tasks, {self.run.group_title(group)}"
+                task = f"{AVERAGE} of {counted_tasks(group.caches)}, {self.run.group_title(group)}"
                 duels.append(self.duel(task, where, other, question))
         return duels
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,13 @@ class Group:
         """The measure of the average over tasks; each task counts by its own where they differ."""
         measures = {cache.measure for cache in self.caches}
         return measures.pop() if len(measures) == 1 else "mean_accuracy_f1"
+
+
+def counted_tasks(caches: Sequence[CacheMetadata]) -> str:
+    """How many tasks some caches are of; with the number of networks where a task has several."""
+    tasks = len({cache.task for cache in caches})
+    count = f"{tasks} task{'s' if tasks > 1 else ''}"
+    return count if tasks == len(caches) else f"{len(caches)} networks on {count}"
 
 
 def cache_metadata(name: str, record: dict[str, Any]) -> CacheMetadata:

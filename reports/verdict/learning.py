@@ -9,7 +9,7 @@ from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.vocabulary import FIT_SIZES, is_claimed
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import Name
-from exitbench.reports.run_data.run_caches import CacheMetadata, Group
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group, counted_tasks
 from exitbench.reports.tables.learning import learned_entries, learned_gain_cell, reference_entry
 from exitbench.reports.tables.pairs import both_ways, pairs_by_question
 from exitbench.reports.tables.table import Cell
@@ -46,7 +46,7 @@ def learning_line(run: FinishedRun, group: Group, protocol: str, name: Name) -> 
     text = f"{parameters} parameters fitted on {rows} rows"
     seen = sum(learned_from_training(run, cache, protocol, *name) for cache in caches)
     if seen:
-        which = "" if seen == len(caches) else f", on {seen} of {len(caches)} tasks"
+        which = "" if seen == len(caches) else f", on {seen} of {counted_tasks(caches)}"
         text += f" that the network was trained on{which}"
     if reference is None:
         return text
@@ -56,10 +56,11 @@ def learning_line(run: FinishedRun, group: Group, protocol: str, name: Name) -> 
         return f"{text}; {against} not tested, it misses the speed-up"
     if len(group.caches) == 1:
         return f"{text}; {against} {gain_text(tested[0])} points"
+    asked = [cache for cache in caches if gains[cache.name].numbers]
     better, worse = (sum(is_clear(cell, sign) for cell in tested) for sign in (1, -1))
     average = gain("", group.average_measure)
     mean = f"{gain_text(average)} points on average, " if average.numbers else ""
-    return f"{text}; {against} {mean}better on {better}, worse on {worse} of {len(tested)} tasks"
+    return f"{text}; {against} {mean}better on {better}, worse on {worse} of {counted_tasks(asked)}"
 
 
 def gain_text(cell: Cell) -> str:

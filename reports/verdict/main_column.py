@@ -9,7 +9,7 @@ from exitbench.benchmarks.results.operating_point import FINAL, OperatingPoint, 
 from exitbench.benchmarks.results.schema import Row
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import Name, Pair, task_with_model
-from exitbench.reports.run_data.run_caches import CacheMetadata, Group
+from exitbench.reports.run_data.run_caches import CacheMetadata, Group, counted_tasks
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.pairs import both_ways, pairs_by_question
 from exitbench.reports.verdict.standings import ColumnKey, Standings
@@ -49,7 +49,7 @@ class MainColumn:
     def title(self) -> str:
         """What the column is, inside a sentence."""
         if self.is_average:
-            return f"average of {len(self.caches)} tasks, {self.run.group_title(self.group)}"
+            return f"average of {counted_tasks(self.caches)}, {self.run.group_title(self.group)}"
         return task_with_model(self.run, self.caches[0])
 
     def row(self, signal: str, parameters: str, measure: str = "", layer: int | None = None) -> Row | None:

@@ -143,19 +143,21 @@ def p_sentence(p_value: Number) -> Sentence:
 
 
 def winners_sentence(standings: Sequence[ColumnStanding]) -> Sentence:
-    """On how many tasks one signal stands alone at the top."""
+    """On how many tasks one signal stands alone at the top; on how many caches, where a task has several."""
     tasks = [standing for standing in standings if standing.cache and standing.compared > 1]
+    named = any(standing.cache in standing.task for standing in tasks)
+    lead, things = ("Cache by cache", "caches") if named else ("Task by task", "tasks")
     if len(tasks) < 2:
         return ()
     alone = [task for task in tasks if task.alone]
     others = [short_name(task.task) for task in tasks if not task.alone]
     if not alone:
-        return (f"Task by task, no single winner can be claimed on any of the {len(tasks)} tasks.",)
+        return (f"{lead}, no single winner can be claimed on any of the {len(tasks)} {things}.",)
     winners = listed([f"{short_name(task.best)} on {short_name(task.task)}{without(task)}" for task in alone])
     if not others:
-        return (f"Task by task, one signal is clearly ahead on all {len(tasks)} tasks: {winners}.",)
+        return (f"{lead}, one signal is clearly ahead on all {len(tasks)} {things}: {winners}.",)
     return (
-        f"Task by task, one signal is clearly ahead on {len(alone)} of {len(tasks)} tasks: {winners}; "
+        f"{lead}, one signal is clearly ahead on {len(alone)} of {len(tasks)} {things}: {winners}; "
         f"no single winner can be claimed on {listed(others)}.",
     )
 

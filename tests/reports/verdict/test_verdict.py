@@ -123,7 +123,7 @@ def made(
     """A standing on one task, made by hand."""
     return ColumnStanding(
         task=task,
-        question=(task, "m", "dev", "in-sample", "speed_up=2", None, "", "accuracy"),
+        question=(f"m-{task}-dev", "m", "dev", "in-sample", "speed_up=2", None, "", "accuracy"),
         best=best,
         signal=best,
         score=Number(90.0, "90.0", 89.0, 91.0, "[89.0, 91.0]"),
@@ -183,6 +183,15 @@ def test_winners_are_claimed_only_where_they_stand_alone() -> None:
     )
     assert "no single winner can be claimed on any of the 2 tasks" in words(winners_sentence(tasks[1:]))
     assert winners_sentence(tasks[:1]) == ()
+
+
+def test_several_networks_of_a_task_are_counted_as_caches() -> None:
+    networks = [replace(made("sst2-s1", "A", behind=LEAD), question=("sst2-s1", *made("x", "A").question[1:]))]
+    networks += [replace(made("sst2-s2", "B", ("A",)), question=("sst2-s2", *made("x", "A").question[1:]))]
+    assert words(winners_sentence(networks)) == (
+        "Cache by cache, one signal is clearly ahead on 1 of 2 caches: A on sst2-s1; "
+        "no single winner can be claimed on sst2-s2."
+    )
 
 
 def test_who_was_not_compared_is_named_beside_winners_and_ranks() -> None:
