@@ -66,7 +66,7 @@ def accelerator_for(device: str, precision: str) -> Accelerator:
     state = processes(device)
     mixed = {None: "no", torch.bfloat16: "bf16", torch.float16: "fp16"}[autocast_dtype(precision, state.device)]
     # One process may train in several precisions, one after the other; accelerate keeps the first one's.
-    AcceleratorState._reset_state()  # type: ignore[no-untyped-call]
+    AcceleratorState._reset_state()
     return Accelerator(cpu=runs_on_cpu(device), mixed_precision=mixed)
 
 

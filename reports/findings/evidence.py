@@ -122,7 +122,8 @@ class RunsTogether:
 
     def by_classes(self) -> AnsweredQuestion:
         """The subject against everyone, by the number of classes."""
-        sentences, panels, listed = [], [], []
+        sentences, panels = [], []
+        listed: list[tuple[str, ...]] = []
         for title, by_cache in self.duels.items():
             numbers = sorted({len(duels.cache.classes) for duels in by_cache})
             groups = {n: [duels for duels in by_cache if len(duels.cache.classes) == n] for n in numbers}

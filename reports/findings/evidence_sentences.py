@@ -63,8 +63,11 @@ def classes_sentence(subject: str, other: str, groups: Mapping[int, tuple[Sequen
     return f"{subject} less {other}, mean difference of DIS: {', '.join(ends)}."
 
 
-CLASSES_COLUMNS = ("against", "classes", "DIS, mean difference", "DIS: better, worse, of", "score, mean difference")
-CLASSES_COLUMNS += ("score: better, worse, of",)
+CLASSES_COLUMNS = (
+    *("against", "classes"),
+    *("DIS, mean difference", "DIS: better, worse, of"),
+    *("score, mean difference", "score: better, worse, of"),
+)
 
 
 def classes_rows(other: str, groups: Mapping[int, tuple[Sequence[Duel], Sequence[Duel]]]) -> Iterator[tuple[str, ...]]:

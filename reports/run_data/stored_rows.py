@@ -31,7 +31,7 @@ class StoredColumns:
     """
 
     def __init__(self, table: pa.Table, absent: float | None) -> None:
-        self.size = table.num_rows
+        self.size: int = table.num_rows
         self.names = tuple(table.column_names)
         self._values = {name: plain_cell(name, table[name], absent) for name in self.names}
 
