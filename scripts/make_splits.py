@@ -230,10 +230,13 @@ PART_ROWS = {
 }
 """How many rows of large splits are left for networks of which there are many."""
 
+WIDE_PART_ROWS = {"banking77": {"dev": 500, "calibration": 300}}
+"""And for a wide network with many classes, whose heads alone fill megabytes in every cache."""
 
-def split_parts(task: str, data: Path, folder: Path) -> None:
+
+def split_parts(task: str, rows: dict[str, int], data: Path, folder: Path) -> None:
     """Parts of a task's scored and calibration rows under the same names; a hash of the row decides."""
-    for split, number in PART_ROWS[task].items():
+    for split, number in rows.items():
         (source,) = (data / task).glob(f"{split}.?sv")
         header, *lines = source.read_text(encoding="utf-8").rstrip("\n").split("\n")
         kept = set(sorted(lines, key=lambda line: hashed(task, "part of", split, line))[:number])
@@ -300,7 +303,11 @@ def main() -> None:
             f"choosing-{task}": lambda folder, task=task: split_for_choosing(task, out, folder)
             for task in CHOOSING_TASKS
         },
-        **{f"part-{task}": lambda folder, task=task: split_parts(task, out, folder) for task in PART_ROWS},
+        **{
+            f"{prefix}-{task}": lambda folder, task=task, rows=rows: split_parts(task, rows, out, folder)
+            for prefix, parts in (("part", PART_ROWS), ("wide-part", WIDE_PART_ROWS))
+            for task, rows in parts.items()
+        },
     }
     for name, split in jobs.items():
         if (out / name).exists():
