@@ -5,6 +5,7 @@
 It is the first table of that run's report without the columns that are about services; a test compares.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from exitbench.atomic_files import write_text
@@ -12,7 +13,7 @@ from exitbench.reports.formats.markdown import markdown_cell, markdown_text
 from exitbench.reports.formats.records import heading
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import SourceRows
-from exitbench.reports.tables.table import Table
+from exitbench.reports.tables.table import Cell, Table
 from exitbench.reports.verdict.lead_table import lead_table
 from exitbench.reports.verdict.main_column import main_column
 from exitbench.reports.verdict.standings import Standings
@@ -39,8 +40,14 @@ def markdown_rows(table: Table, shown: list[int]) -> list[str]:
     return [
         "| " + " | ".join(markdown_text(heading(column)) for column in columns) + " |",
         "|" + "|".join(" :-- " if column.is_label else " --: " for column in columns) + "|",
-        *("| " + " | ".join(markdown_cell(row.cells[number]) for number in shown) + " |" for row in table.rows),
+        *("| " + " | ".join(shown_cell(row.cells, number) for number in shown) + " |" for row in table.rows),
     ]
+
+
+def shown_cell(cells: Sequence[Cell], number: int) -> str:
+    """A cell; the interval in it stays on one line where the page is narrow."""
+    before, bracket, interval = markdown_cell(cells[number]).rpartition("\\[")
+    return f"{before}{bracket}{interval.replace(', ', ',&nbsp;') if number else interval}"
 
 
 def with_headline(text: str) -> str:

@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from PIL import Image
 
 import exitbench
 from exitbench.cache import synthetic_cache
+from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.provenance import SourceRows
+from exitbench.reports.verdict.standings import Standings
+from exitbench.reports.verdict.verdict import verdict_of
 from tests.support.scripts import script
 
 ROOT = Path(__file__).parent.parent
@@ -112,10 +117,14 @@ def test_the_table_of_the_readme_is_that_of_the_kept_rows() -> None:
     assert len(writer.headline().splitlines()) > 15
 
 
-def test_the_picture_of_the_readme_is_small() -> None:
-    picture = ROOT / "docs" / "report.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert picture.stat().st_size < 150_000
+def test_the_picture_of_the_readme_is_the_first_screen_of_the_kept_run() -> None:
+    path = ROOT / "docs" / "report.png"
+    verdict = verdict_of(Standings(SourceRows(FinishedRun(ROOT / "fixtures" / "findings" / "paper"))))
+    first = "".join(piece if isinstance(piece, str) else piece.text for piece in verdict.sentences[0])
+    assert path.stat().st_size < 150_000
+    with Image.open(path) as picture:
+        assert (picture.format, picture.size) == ("PNG", (1440, 900))
+        assert picture.info.get("Description") == " ".join(first.split())
 
 
 def test_the_citation_of_the_readme_is_that_of_the_file() -> None:
