@@ -212,6 +212,6 @@ def lacking(cache: Cache, signal: ExitSignal) -> str:
     missing += [f"the output {name!r}" for name in output_names(signal.inputs) if name not in cache.output_names]
     if not missing:
         return ""
-    # A derived cache may say why: its answers are not linear, so that no head gives them.
-    why = (cache.manifest.derived or {}).get("no_heads") if words["head"] in missing else ""
+    # The cache may say why: its answers are not linear, so that no head gives them. Offset norms are the heads' own.
+    why = cache.manifest.no_heads if {"heads", "offset norms"} & set(missing) else ""
     return f"{' and '.join(missing)}, which cache {cache.name} does not hold" + (f" ({why})" if why else "")

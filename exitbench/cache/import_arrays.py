@@ -76,6 +76,7 @@ def import_arrays(
         "note": note,
         "versions": {"numpy": np.__version__},
         "data_sha256": _digest(arrays),
+        **({} if "bias" in arrays else {"no_heads": "imported without weight and bias"}),
     }
     logits = arrays["logits"]
     width = next((int(arrays[name].shape[-1]) for name in ("features", "weight") if name in arrays), None)

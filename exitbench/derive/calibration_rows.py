@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from exitbench.cache import Cache
+from exitbench.derive.kept_rows import KeptRows
 from exitbench.derive.softmax_regression import Blocks, LabelTargets, kept_if_small, log_softmax
 
 Array = NDArray[np.float64]
@@ -20,8 +22,12 @@ def feature_blocks(cache: Cache, layer: int) -> Blocks:
     """The features of one layer in float64, in the order of the cache."""
 
     def read() -> Iterator[Array]:
+        room = KeptRows()
         for rows in cache.blocks(BLOCK):
-            yield cache.features(layer, rows).double().cpu().numpy()
+            stored = cache.features(layer, rows)
+            block = room(*stored.shape)
+            torch.from_numpy(block).copy_(stored)
+            yield block
 
     return kept_if_small(read, cache.rows * (cache.widths[layer - 1] or 0))
 

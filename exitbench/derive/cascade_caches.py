@@ -66,11 +66,18 @@ def cascade(members: Sequence[Cache], out: Path, *, costs: Sequence[float] | Non
             "method": "cascade",
             "parameters": {"costs": [float(cost) for cost in alone], "cost_unit": unit},
             "sources": {f"network {number}": named_source(member) for number, member in enumerate(members, 1)},
-            "no_heads": "" if heads is not None else "a network of the cascade has no heads",
+            "no_heads": "" if heads is not None else missing_heads(members),
         },
     ) as writer:
         for shard in writer.pending(first.rows):
             writer.add(**cascade_rows(members, orders, slice(shard.start, shard.stop), norms=norms))
+
+
+def missing_heads(members: Sequence[Cache]) -> str:
+    """Why a cascade has no heads: the first network without them, and what its cache says about it."""
+    member = next(member for member in members if not member.has_heads)
+    reason = member.manifest.no_heads
+    return f"network {member.name} has none" + (f": {reason}" if reason else "")
 
 
 def same_samples(first: Cache, member: Cache) -> NDArray[np.intp]:

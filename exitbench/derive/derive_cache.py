@@ -153,7 +153,7 @@ def role_of(train: Cache, source: Cache) -> SplitRole:
 
 def derivation(method: str, settings: Any, answers: DerivedAnswers, heads: bool, **sources: Cache) -> dict[str, Any]:
     """How the cache was made: method, parameters, the hashes of its sources, and why it has no heads."""
-    no_heads = answers.not_linear or "the source has no heads"
+    no_heads = answers.not_linear or sources["source"].manifest.no_heads or "the source has no heads"
     return {
         "method": method,
         "parameters": dict(settings),

@@ -16,8 +16,6 @@ class ScaledAnswers(DerivedAnswers):
     Where the network's heads are known they are scaled too, and stay linear.
     """
 
-    not_linear = "the source has no heads to scale"
-
     def __init__(self, network: Cache, scales: Sequence[WeightBias]) -> None:
         self.scales = scales
         if network.has_heads:

@@ -15,10 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.derive.descent import minimum
+from exitbench.derive.kept_rows import KeptRows
 
 Array = NDArray[np.float64]
 Blocks = Callable[[], Iterator[Array]]
-"""Gives the rows [samples, columns] from the first to the last, block by block, as often as it is called."""
+"""Gives the rows [samples, columns] from the first to the last, block by block, as often as it is called.
+
+A block may be written over when the next is asked for.
+"""
 
 GRADIENT = 1e-7
 
@@ -50,7 +54,7 @@ def kept_if_small(read: Blocks, elements: int, most: int = 2**24) -> Blocks:
     """The same blocks, held in memory where they have at most ``most`` elements (128 MB): they are read many times."""
     if elements > most:
         return read
-    held = list(read())
+    held = [block.copy() for block in read()]
     return lambda: iter(held)
 
 
@@ -63,17 +67,20 @@ def softmax_head(read: Blocks, targets: Targets, *, penalty: float) -> tuple[Arr
     spread = np.sqrt(variance)
     spread[spread <= 1e-12 * (1.0 + np.abs(mean))] = np.inf  # a constant column says nothing
     columns, classes = len(mean), targets.shape[1]
+    room = KeptRows()
 
     def objective(flat: Array) -> tuple[float, Array]:
         weight, bias = flat[:-classes].reshape(classes, columns), flat[-classes:]
         loss, slope, start = 0.0, np.zeros((classes, columns + 1)), 0
         for block in read():
-            scaled = (block - mean) / spread
+            scaled = np.subtract(block, mean, out=room(*block.shape))
+            scaled /= spread
             wanted = targets[start : start + len(block)]
             start += len(block)
             logs = log_softmax(scaled @ weight.T + bias)
             loss -= float((wanted * logs).sum())
-            residual = np.exp(logs) - wanted
+            residual = np.exp(logs, out=logs)
+            residual -= wanted
             slope[:, :-1] += residual.T @ scaled
             slope[:, -1] += residual.sum(axis=0)
         slope /= start
@@ -92,9 +99,10 @@ def moments(read: Blocks) -> tuple[Array, Array]:
     for block in read():
         rows, total = rows + len(block), total + block.sum(axis=0)
     mean = np.asarray(total / rows)
-    squares = np.zeros_like(mean)
+    squares, room = np.zeros_like(mean), KeptRows()
     for block in read():
-        squares += np.square(block - mean).sum(axis=0)
+        away = np.subtract(block, mean, out=room(*block.shape))
+        squares += np.square(away, out=away).sum(axis=0)
     return mean, squares / rows
 
 

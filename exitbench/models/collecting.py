@@ -84,6 +84,7 @@ def collect(
         # What keeps a collection from being resumed with other data.
         "data_sha256": data_sha256(tokens),
         **({"recipe": model.recipe} if model.recipe else {}),
+        **({"no_heads": model.added.not_linear} if model.added.not_linear else {}),
     }
     with (
         CacheWriter(

@@ -65,7 +65,7 @@ class EarlyExitClassifier:
         if wants_head and not model.added.linear:
             raise InputError(
                 f"signal {signal.text} reads linear heads, and the exits of this network are not linear "
-                f"(addition {model.config.addition})"
+                f"({model.added.not_linear})"
             )
         self.heads: list[Head] = model_heads(model) if wants_head else []
         # Cutting a long text changes a tokenizer's settings for a moment, so this object keeps its own and

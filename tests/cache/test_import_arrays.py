@@ -82,6 +82,7 @@ def test_logits_and_labels_are_enough(tmp_path: Path) -> None:
     import_arrays(source, tmp_path / "out", task="intent", split="test", classes=("a", "b", "c"), metric="accuracy")
     cache = Cache(tmp_path / "out")
     assert (cache.has_heads, cache.has_features, cache.has_offset_norms, cache.width) == (False, False, False, None)
+    assert cache.manifest.no_heads == "imported without weight and bias"
     assert cache.manifest.task.classes == ("a", "b", "c")
     np.testing.assert_array_equal(cache.ids, np.arange(12))
 

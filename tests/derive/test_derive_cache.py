@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from exitbench.cache import Cache, compact, synthetic_cache, verify
+from exitbench.cache import Cache, CacheWriter, Model, Task, compact, synthetic_cache, verify
+from exitbench.derive.cascade_caches import cascade
 from exitbench.derive.derive_cache import derive
 from exitbench.derive.registry import load_methods
 from exitbench.errors import InputError
@@ -95,6 +96,28 @@ def test_a_temperature_keeps_offset_norms_without_features(train: Cache, source:
     assert torch.equal(made.offset_norms(2), small.offset_norms(2))
     moved = derived("vector", Cache(tmp_path / "t"), small, tmp_path / "moved")
     assert not moved.has_offset_norms, "a shift of the bias moves the offset, and the norms are not known"
+
+
+def test_a_source_without_heads_hands_its_reason_on(tmp_path: Path) -> None:
+    """What is derived from a network whose exits are not linear says why, however often it is derived from."""
+    why = "its exits are curved"
+    arrays = {"labels": np.arange(40) % 2, "logits": np.random.default_rng(0).normal(size=(3, 40, 2)).astype("f4")}
+    with CacheWriter(
+        tmp_path / "first",
+        task=Task("sst2", ("a", "b")),
+        split="dev",
+        model=Model("m", None, 3, None),
+        provenance={"no_heads": why},
+    ) as writer:
+        writer.add(**arrays)
+    reasons = []
+    for name, last in (("temperature", "first"), ("vector", "temperature"), ("ensemble", "vector")):
+        given = Cache(tmp_path / last)
+        reasons.append(derived(name, given, given, tmp_path / name).manifest.no_heads)
+    assert reasons[:2] == [why] * 2
+    assert reasons[2].startswith("an ensemble's answer")
+    cascade([Cache(tmp_path / "first")] * 2, tmp_path / "twice", costs=[1, 2])
+    assert Cache(tmp_path / "twice").manifest.no_heads == f"network first has none: {why}"
 
 
 def test_rows_that_the_method_saw_are_marked(train: Cache, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Every method against an oracle that shares no code with it: scikit-learn, literal loops, differences of the loss."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,14 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
-from exitbench.cache import Cache
+from exitbench.cache import Cache, synthetic_cache
 from exitbench.derive import calibration_rows
 from exitbench.derive.contract import DerivedAnswers
+from exitbench.derive.methods import cascaded
 from exitbench.derive.methods.etf import fitted_map, simplex_directions
 from exitbench.derive.methods.past_future import PastFuture, state_reader
 from exitbench.derive.registry import load_methods
-from exitbench.derive.softmax_regression import softmax_head
+from exitbench.derive.softmax_regression import Blocks, Targets, softmax_head
 from exitbench.head_algebra import head_algebra
 from tests.support.for_each import for_each
 
@@ -122,6 +124,42 @@ def test_cascaded_heads_read_the_answer_before(train: Cache) -> None:
         expected = model.fit(inputs, train.labels).predict_proba(inputs)
         np.testing.assert_allclose(softmax(answers[layer - 1], axis=1), expected, atol=5e-5)
         before.append(answers[layer - 1])
+
+
+def test_cascaded_heads_hold_the_answers_of_one_exit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large cache with many classes they are most of what a fit needs; each exit's take the place of the last."""
+    cache = synthetic_cache(tmp_path / "c", rows=6000, layers=5, width=2, classes=40, shard_rows=2500)
+    monkeypatch.setattr(calibration_rows, "BLOCK", 250)
+    heads = []
+
+    def any_head(read: Blocks, targets: Targets, *, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+        columns = next(read()).shape[1]
+        heads.append((np.random.default_rng(columns).normal(size=(40, columns)), np.zeros(40)))
+        return heads[-1]
+
+    monkeypatch.setattr(cascaded, "softmax_head", any_head)
+    tracemalloc.start()
+    fit("cascaded", Cache(cache))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    answers = 6000 * 40 * 8
+    assert len(heads) == 4 and answers < peak < 1.6 * answers
+
+
+def test_blocks_are_read_into_one_array(train: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held in memory each has its own; both ways a layer is the same numbers."""
+    monkeypatch.setattr(calibration_rows, "BLOCK", 40)
+    expected = features(train, 2)
+    held = list(calibration_rows.feature_blocks(train, 2)())
+    np.testing.assert_array_equal(np.concatenate(held), expected)
+    monkeypatch.setattr(calibration_rows, "kept_if_small", lambda read, elements: read)
+    read, start = calibration_rows.feature_blocks(train, 2)(), 0
+    first = block = next(read)
+    for start in (0, 40, 80, 100, 140):  # a block ends where its shard does, at row 100
+        np.testing.assert_array_equal(block, expected[start : start + len(block)])
+        assert np.shares_memory(first, block)
+        block = next(read, block)
+    assert start + len(block) == train.rows
 
 
 def test_an_equal_ensemble_is_the_geometric_mean(train: Cache, source: Cache) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from exitbench.benchmarks.scoring.calibration_layers import cannot_run
 from exitbench.benchmarks.scoring.score_cache import score
 from exitbench.cache import Cache
 from exitbench.errors import InputError
@@ -63,6 +64,15 @@ def test_a_cache_holds_what_the_loaded_network_says(trained: Path, reviews: Path
     assert model.config.addition == RECIPES.make(trained.name).addition
     assert {output.name for output in cache.manifest.outputs} == set(model.added.outputs)
     assert cache.has_heads == cache.has_offset_norms == model.added.linear
+    for name in ("nsp", "cap"):
+        why = cannot_run(cache, REGISTRY.make(name))
+        if trained.name != "past-future":
+            assert why == cache.manifest.no_heads == "", "linear exits have heads"
+        else:
+            assert why == (
+                f"signal {REGISTRY.make(name).text} reads heads and offset norms, which cache cache does not hold (a "
+                "past-future exit mixes the states of all layers through a gate, which is not linear in the features)"
+            )
     assert exit_code("verify", trained / "cache") == 0
     classifier = EarlyExitClassifier(model, REGISTRY.make("deebert"), 0.0)
     tokens = classifier.tokens([line.split("\t")[0] for line in (reviews / "dev.tsv").read_text().splitlines()[1:]])
@@ -212,7 +222,9 @@ def test_a_wrong_addition_in_a_configuration_is_one_line(case: tuple[str, str]) 
 
 def test_what_a_network_cannot_do_is_said(tmp_path: Path, encoder: Path, reviews: Path) -> None:
     curved, plain = network("past-future"), network("")
-    with pytest.raises(InputError, match="signal nsp reads linear heads, and the exits of this network are not linear"):
+    with pytest.raises(
+        InputError, match=r"signal nsp reads linear heads, .* are not linear \(a past-future exit mixes"
+    ):
         EarlyExitClassifier(curved, REGISTRY.make("nsp"), 0.5)
     with pytest.raises(InputError, match="reads the output 'lte', which a cache may hold; this network has no outputs"):
         EarlyExitClassifier(plain, REGISTRY.make("output"), 0.5)

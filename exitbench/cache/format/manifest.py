@@ -122,6 +122,13 @@ class Manifest:
     derived: Mapping[str, Any] | None = None
 
     @property
+    def no_heads(self) -> str:
+        """Why there are no heads, in a few words; empty where there are, or nobody wrote it down."""
+        known = self.derived if self.derived is not None else dict(self.extra_provenance)
+        reason = known.get("no_heads")
+        return reason if self.heads is None and isinstance(reason, str) else ""
+
+    @property
     def version(self) -> int:
         """The version of the format that this manifest needs: 1 unless it says something that only 2 can."""
         later = (part for part in fields(self) if part.name in VERSION_2)

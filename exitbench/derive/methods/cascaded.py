@@ -21,6 +21,7 @@ from torch import Tensor
 from exitbench.cache import Cache
 from exitbench.derive.calibration_rows import Array, feature_blocks, label_targets
 from exitbench.derive.contract import AnswerMethod, DerivedAnswers, Need, WeightBias
+from exitbench.derive.kept_rows import KeptRows
 from exitbench.derive.softmax_regression import Blocks, softmax_head
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import Reference
@@ -68,18 +69,21 @@ class CascadedHeads(AnswerMethod):
             read = beside(feature_blocks(calibration, layer), before)
             weight, bias = softmax_head(read, targets, penalty=self.penalty)
             chain.append((torch.from_numpy(weight), torch.from_numpy(bias)))
-            before = normalised_answers(read, weight, bias, calibration.rows)
+            before = np.empty((calibration.rows, calibration.classes)) if before is None else before
+            write_normalised_answers(read, weight, bias, before)
         return CascadedAnswers(chain)
 
 
-def normalised_answers(read: Blocks, weight: Array, bias: Array, samples: int) -> Array:
-    """What a head says of all rows after the layer norm, [samples, classes], a block at a time."""
-    normalised, start = np.empty((samples, len(bias))), 0
+def write_normalised_answers(read: Blocks, weight: Array, bias: Array, into: Array) -> None:
+    """Write what a head says of all rows after the layer norm into an array [samples, classes], a block at a time.
+
+    The head may read that array too, as :func:`beside` does: a block has a copy of its rows before they are written.
+    """
+    start = 0
     for block in read():
         stop = start + len(block)
-        normalised[start:stop] = layer_normalised(torch.from_numpy(block @ weight.T + bias)).numpy()
+        into[start:stop] = layer_normalised(torch.from_numpy(block @ weight.T + bias)).numpy()
         start = stop
-    return normalised
 
 
 def layer_normalised(logits: Tensor) -> Tensor:
@@ -94,9 +98,12 @@ def beside(read: Blocks, more: Array | None) -> Blocks:
         return read
 
     def wider() -> Iterator[Array]:
-        start = 0
+        start, room = 0, KeptRows()
         for block in read():
-            yield np.concatenate([block, more[start : start + len(block)]], axis=1)
-            start += len(block)
+            rows, columns = block.shape
+            wide = room(rows, columns + more.shape[1])
+            wide[:, :columns], wide[:, columns:] = block, more[start : start + rows]
+            yield wide
+            start += rows
 
     return wider

@@ -23,6 +23,7 @@ from torch import Tensor
 from exitbench.cache import Cache
 from exitbench.derive.calibration_rows import Array, feature_blocks
 from exitbench.derive.contract import AnswerMethod, DerivedAnswers, Need
+from exitbench.derive.kept_rows import KeptRows
 from exitbench.errors import InputError
 from exitbench.signals.contract.signal import Reference
 
@@ -73,11 +74,13 @@ class ClassMeans(AnswerMethod):
             part = class_sums(block, labels[start : start + len(block)], calibration.classes)
             sums, start = part if sums is None else sums + part, start + len(block)
         assert sums is not None  # every class has a row
-        means, start = sums / counts[:, None], 0
+        means, start, room = sums / counts[:, None], 0, KeptRows()
         for block in read():
             own = labels[start : start + len(block)]
-            away = np.sqrt(np.square(block - means[own]).sum(axis=1))
-            distances += np.bincount(own, weights=away, minlength=calibration.classes)
+            away = np.take(means, own, axis=0, out=room(*block.shape), mode="clip")
+            np.square(np.subtract(block, away, out=away), out=away)
+            lengths = np.sqrt(away.sum(axis=1))
+            distances += np.bincount(own, weights=lengths, minlength=calibration.classes)
             start += len(block)
         distances /= counts
         distances[distances == 0.0] = 1.0

@@ -25,6 +25,7 @@ from exitbench.cache import Cache
 from exitbench.derive.calibration_rows import Array, feature_blocks, label_targets
 from exitbench.derive.contract import AnswerMethod, Need
 from exitbench.derive.descent import minimum
+from exitbench.derive.kept_rows import KeptRows
 from exitbench.derive.linear_answers import LinearAnswers
 from exitbench.derive.softmax_regression import Blocks, Targets, log_softmax, moments
 from exitbench.errors import InputError
@@ -95,22 +96,30 @@ def fitted_map(read: Blocks, simplex: Array, targets: Targets) -> tuple[Array, A
     mean, variance = moments(read)
     deviation = np.sqrt(variance + EPSILON)
     width, samples = len(mean), targets.shape[0]
+    scaled_room, unit_room, pull_room, along_room = (KeptRows() for _ in range(4))
 
     def objective(flat: Array) -> tuple[float, Array]:
         gamma, beta = flat[:width], flat[width:]
         loss, slopes, start = 0.0, np.zeros(2 * width), 0
         for block in read():
-            scaled = (block - mean) / deviation
-            values = gamma * scaled + beta
-            lengths = np.maximum(np.sqrt(np.square(values).sum(axis=1, keepdims=True)), 1e-12)
-            unit = values / lengths
+            scaled = np.subtract(block, mean, out=scaled_room(*block.shape))
+            scaled /= deviation
+            unit = np.multiply(gamma, scaled, out=unit_room(*block.shape))
+            unit += beta
+            pull = np.square(unit, out=pull_room(*block.shape))
+            lengths = np.maximum(np.sqrt(pull.sum(axis=1, keepdims=True)), 1e-12)
+            unit /= lengths
             said = log_softmax(unit @ simplex)
             wanted = targets[start : start + len(block)]
             start += len(block)
             loss -= float((wanted * said).sum()) / samples
-            pull = ((np.exp(said) - wanted) / samples) @ simplex.T
-            pull = (pull - unit * (unit * pull).sum(axis=1, keepdims=True)) / lengths
-            slopes += np.concatenate([(scaled * pull).sum(axis=0), pull.sum(axis=0)])
+            np.matmul((np.exp(said) - wanted) / samples, simplex.T, out=pull)
+            along = np.multiply(unit, pull, out=along_room(*block.shape)).sum(axis=1, keepdims=True)
+            unit *= along
+            pull -= unit
+            pull /= lengths
+            scaled *= pull
+            slopes += np.concatenate([scaled.sum(axis=0), pull.sum(axis=0)])
         return loss, slopes
 
     begin = np.concatenate([np.ones(width), np.zeros(width)])

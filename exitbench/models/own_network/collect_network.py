@@ -25,6 +25,8 @@ from exitbench.progress import ProgressBar
 
 FEATURES = ("float16", "bfloat16", "float32", "none")
 
+NO_HEADS = "the network gives none, which is right where its exits are not linear in the features"
+
 CPU_ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 """The attention of this name is the one that the library's counter does not know."""
 
@@ -91,6 +93,7 @@ def collect_network(
         "versions": library_versions(),
         "batch_size": batch_size,
         "rows_sha256": rows_sha256,
+        **({} if plan.heads else {"no_heads": NO_HEADS}),
     }
     with (
         CacheWriter(

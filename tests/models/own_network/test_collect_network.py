@@ -10,10 +10,12 @@ import torch
 from torch import nn
 from transformers import AutoModelForSequenceClassification, BertConfig
 
+from exitbench.benchmarks.scoring.calibration_layers import cannot_run
 from exitbench.cache import Cache, head_algebra, verify
 from exitbench.errors import InputError
 from exitbench.models import Network
 from exitbench.models.own_network.loading import load_network
+from exitbench.signals.registry.discovery import load_registry
 from tests.support.command_line import exit_code
 from tests.support.own_networks import CLASSES, ROWS, collected
 
@@ -99,6 +101,15 @@ def test_without_labels_right_is_what_the_last_exit_says(tmp_path: Path) -> None
     network = plain_classifier(labels=None, rows=ROWS, heads=None)
     manifest = collected(network, tmp_path / "cache").manifest
     assert (manifest.labelled, manifest.target, manifest.rows, manifest.heads) == (False, "final", ROWS, None)
+
+
+def test_a_network_without_heads_says_so_where_a_signal_needs_them(tmp_path: Path) -> None:
+    nsp = load_registry().make("nsp")
+    assert cannot_run(collected(plain_classifier(), tmp_path / "linear"), nsp) == ""
+    assert cannot_run(collected(plain_classifier(heads=None), tmp_path / "curved"), nsp) == (
+        "signal nsp reads heads and offset norms, which cache curved does not hold (the network gives none, which is "
+        "right where its exits are not linear in the features)"
+    )
 
 
 @pytest.mark.long

@@ -39,14 +39,20 @@ class ExitReading(NamedTuple):
 class AddedModule(nn.Module):
     """Nothing: what a network of linear heads adds to itself. Subclasses say what differs.
 
-    ``outputs`` describes each extra output by its name; ``linear`` says whether logits are ``W x + b`` of the features,
-    ``one_head`` whether all exits share it, ``fixed_heads`` whether heads never learn.
+    ``outputs`` describes each extra output by its name; ``not_linear`` says why logits are not ``W x + b`` of the
+    features, and is empty where they are; ``one_head`` says whether all exits share a head, ``fixed_heads`` whether
+    heads never learn.
     """
 
     outputs: ClassVar[Mapping[str, str]] = {}
-    linear: ClassVar[bool] = True
+    not_linear: ClassVar[str] = ""
     one_head: ClassVar[bool] = False
     fixed_heads: ClassVar[bool] = False
+
+    @property
+    def linear(self) -> bool:
+        """Whether logits are ``W x + b`` of the features, with a head for every exit or one for all."""
+        return not self.not_linear
 
     def renew(self, model: Any) -> None:
         """Take over from the network's own weights what begins as a copy of them; called for a new network."""

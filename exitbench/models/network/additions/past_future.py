@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from exitbench.derive.methods.past_future import PastFuture
+from exitbench.derive.methods.past_future import PastFuture, PastFutureAnswers
 from exitbench.models.network.additions.contract import (
     AddedModule,
     ExitAddition,
@@ -26,7 +26,7 @@ from exitbench.signals.contract.layer import State
 class PastFutureModule(AddedModule):
     """Maps of every state to an answer, a gate and the later states; it remembers the sums of the first two."""
 
-    linear: ClassVar[bool] = False
+    not_linear: ClassVar[str] = PastFutureAnswers.not_linear
 
     def __init__(self, sizes: NetworkSizes) -> None:
         super().__init__()
