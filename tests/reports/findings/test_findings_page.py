@@ -21,7 +21,7 @@ from exitbench.benchmarks.suites.suite_file import load_suite
 from exitbench.cache import Cache
 from exitbench.errors import InputError
 from exitbench.places import BASELINES, CACHES, FIXTURES
-from exitbench.reports.findings.evidence import RunsTogether
+from exitbench.reports.findings.evidence.contested_runs import RunsTogether
 from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.findings_runs import altered
 from tests.support.page_runs import main_run
@@ -92,7 +92,7 @@ def test_every_picture_and_table_of_the_page_is_there_and_no_other(script: Modul
     page = script.PAGE.read_text(encoding="utf-8")
     linked = {Path(target).name for target in re.findall(r"\]\(findings/([^)]+)\)", page)}
     assert linked == {path.name for path in (script.PAGE.parent / "findings").iterdir()}
-    assert sum(name.endswith(".svg") for name in linked) >= 5
+    assert sum(name.endswith(".svg") for name in linked) >= 7
 
 
 def test_the_rows_are_those_of_todays_suites_on_the_committed_caches(script: ModuleType) -> None:

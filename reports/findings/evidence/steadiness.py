@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.reports.findings.choices import USED
+from exitbench.reports.findings.evidence.contested_runs import ContestedRun
+from exitbench.reports.findings.evidence.estimates import (
+    CacheValue,
+    TasksEstimate,
+    mean_over_task_pairs,
+    mean_over_tasks,
+)
 from exitbench.reports.findings.paper_order import kendall_tau
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
@@ -34,10 +41,21 @@ class OrderPair:
 
     change: Change
     by: str
-    caches: tuple[str, str]
+    caches: tuple[CacheMetadata, CacheMetadata]
     tau: float
     same_first: bool
     signals: int
+    run: str = ""
+
+    @property
+    def tasks(self) -> tuple[str, str]:
+        return self.caches[0].task, self.caches[1].task
+
+    @property
+    def models(self) -> tuple[str, str]:
+        """The models, in the order of their names."""
+        first, second = sorted(cache.model for cache in self.caches)
+        return first, second
 
 
 def change_between(first: CacheMetadata, second: CacheMetadata) -> Change | None:
@@ -79,7 +97,7 @@ def order_pairs(run: FinishedRun) -> list[OrderPair]:
             tau = kendall_tau([before[entry] for entry in shared], [after[entry] for entry in shared])
             if not math.isnan(tau):
                 same = bool(leaders(before, shared) & leaders(after, shared))
-                pairs.append(OrderPair(change, by, (first.name, second.name), tau, same, len(shared)))
+                pairs.append(OrderPair(change, by, (first, second), tau, same, len(shared), str(run.suite["name"])))
     return pairs
 
 
@@ -87,3 +105,19 @@ def leaders(values: dict[RunEntry, float], shared: Sequence[RunEntry]) -> set[Ru
     """The signals with the highest value."""
     top = max(values[entry] for entry in shared)
     return {entry for entry in shared if math.isclose(values[entry], top, abs_tol=1e-9)}
+
+
+def every_order_pair(contests: Iterable[ContestedRun]) -> list[OrderPair]:
+    """The pairs of all runs; two caches that stand in several runs count in the first."""
+    pairs: dict[tuple[str, str, str], OrderPair] = {}
+    for contest in contests:
+        for pair in order_pairs(contest.run):
+            pairs.setdefault((pair.by, pair.caches[0].name, pair.caches[1].name), pair)
+    return list(pairs.values())
+
+
+def mean_tau(pairs: Sequence[OrderPair]) -> TasksEstimate:
+    """The mean of tau over tasks; of pairs of tasks, over those pairs, with a jackknife over tasks."""
+    if any(pair.change == "task" for pair in pairs):
+        return mean_over_task_pairs([(*pair.tasks, pair.tau) for pair in pairs])
+    return mean_over_tasks([CacheValue(pair.tasks[0], " and ".join(pair.models), pair.tau) for pair in pairs])

@@ -99,8 +99,8 @@ def drawn_svg(chart: DotChart) -> str:
         axes.flat[-1].set_xlabel(chart.axis)
         if any(chart.kinds):
             handles = [
-                Line2D([], [], color=colour, marker="o", linestyle="", label=kind)
-                for colour, kind in zip((FIRST, SECOND), chart.kinds, strict=True)
+                Line2D([], [], color=colour, marker=marker, linestyle="", label=kind)
+                for colour, marker, kind in zip((FIRST, SECOND), "oD", chart.kinds, strict=True)
             ]
             drawing.legend(handles=handles, loc="outside upper right", ncols=2)
         file = StringIO()
@@ -119,11 +119,17 @@ def draw_panel(axes: object, panel: DotPanel, line: float | None) -> None:
     for number, row in enumerate(panel.rows):
         for dot, shift in zip(row.dots, dot_shifts(len(row.dots)), strict=True):
             colour = SECOND if dot.second else FIRST
+            marker, size, width = ("D", 5, 1.2) if dot.second else ("o", 4, 0.7)
             if not math.isnan(dot.low + dot.high):
-                axes.plot([dot.low, dot.high], [number + shift] * 2, color=colour, linewidth=0.7, alpha=0.5)
+                axes.plot([dot.low, dot.high], [number + shift] * 2, color=colour, linewidth=width, alpha=0.5)
             fill = colour if dot.claimed or line is None else PAPER
             axes.plot(
-                dot.value, number + shift, "o", color=colour, markerfacecolor=fill, markersize=4, markeredgewidth=0.9
+                *(dot.value, number + shift, marker),
+                color=colour,
+                markerfacecolor=fill,
+                markersize=size,
+                markeredgewidth=0.9,
+                zorder=3 if dot.second else 2,
             )
     axes.set_yticks(range(len(panel.rows)), [row.label for row in panel.rows])
     axes.set_ylim(len(panel.rows) - 0.5, -0.5)
