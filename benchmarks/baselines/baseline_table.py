@@ -19,7 +19,7 @@ from pathlib import Path
 from exitbench.atomic_files import make_directory, write_text
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_threshold, operating_point
 from exitbench.benchmarks.results.schema import KEY, Row
-from exitbench.benchmarks.results.vocabulary import DETECTABLE, MEDIAN
+from exitbench.benchmarks.results.vocabulary import DETECTABLE, EXIT_RATES, MEDIAN
 from exitbench.errors import InputError
 
 COLUMNS = (*KEY, "value", "tolerance")
@@ -99,13 +99,20 @@ class Move:
 def pinned_rows(rows: Iterable[Row]) -> Iterator[Row]:
     """The results that belong in a baseline, and a row for each threshold that is a cached score.
 
-    Left out are the exit rates of single layers, which no table prints, and the differences that could be shown, which
-    are standard errors by another name.
+    Left out are the exit rates of single layers, which no table prints, those at further speed-ups, where layers have
+    none, which only the explorer shows, and the differences that could be shown, standard errors by another name.
     """
-    for row in rows:
+    every_row = list(rows)
+    rates_at = {
+        row.operating_point
+        for row in every_row
+        if row.measure in EXIT_RATES and row.layer is not None and row.operating_point.kind == "speed_up"
+    }
+    for row in every_row:
         if row.signal == DETECTABLE:
             continue
-        if row.layer is None or not row.measure.endswith("_rate"):
+        further = row.operating_point.kind == "speed_up" and rates_at and row.operating_point not in rates_at
+        if row.measure not in EXIT_RATES or (row.layer is None and not further):
             yield row
         if row.operating_point == at_threshold(MEDIAN) and row.measure == "speed_up" and row.threshold is not None:
             yield row._replace(measure=THRESHOLD, value=row.threshold, std_err=math.nan)

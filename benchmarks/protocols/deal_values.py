@@ -6,6 +6,7 @@ import numpy as np
 
 from exitbench.benchmarks.measures.calibration import calibration_errors
 from exitbench.benchmarks.measures.equal_share import wrong_exits
+from exitbench.benchmarks.measures.exit_rates import DECISIONS
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.replay.operating_points import mean_below
@@ -91,7 +92,7 @@ def tally_values(merged: MergedParts, point: OperatingPoint, tally: Tally, decis
 
 
 def rate_values(merged: MergedParts) -> Values:
-    """Both exit rates at their speed-up, over all layers and per layer."""
+    """Both exit rates at their speed-up, over all layers and per layer, and over all layers at the other speed-ups."""
     point = merged.choices.rates
     values: Values = {}
     for decisions, (tally, _) in (("all", merged.every_decision), ("reached", merged.reached_decisions)):
@@ -102,6 +103,11 @@ def rate_values(merged: MergedParts) -> Values:
         for measure, column in (("premature_rate", tally.premature), ("delayed_rate", tally.delayed)):
             for layer, value in enumerate(np.asarray(column), start=1):
                 values[point, layer, decisions, measure] = float(value)
+    for other in merged.further_speed_ups:
+        for decisions, tally in zip(DECISIONS, merged.decisions_at(other), strict=True):
+            whole = tally.sum_layers()
+            values[other, None, decisions, "premature_rate"] = float(whole.premature)
+            values[other, None, decisions, "delayed_rate"] = float(whole.delayed)
     return values
 
 

@@ -48,6 +48,11 @@ class MergedParts:
     def operating_points(self) -> list[OperatingPoint]:
         return list(self.choices.results[0][0].points)
 
+    @property
+    def further_speed_ups(self) -> list[OperatingPoint]:
+        """The speed-ups at which exit rates have neither resamples nor layers."""
+        return [point for point in self.operating_points if point.kind == "speed_up" and point != self.choices.rates]
+
     def at(self, point: OperatingPoint) -> ResampledPoint:
         """The value at an operating point over all parts; its threshold is NaN where the parts have different ones."""
         if point not in self._points:
@@ -186,6 +191,11 @@ class MergedParts:
         rates = self.choices.rates
         exact = summed([result.rates.reached for result in self.choices.chosen(rates)])
         return exact, self._resampled(self.choices.at(rates), lambda result: result.rates.reached_resampled)
+
+    def decisions_at(self, point: OperatingPoint) -> tuple[RateTally, RateTally]:
+        """Decisions ``all`` and ``reached`` at a speed-up other than the rates' own, each [layers - 1]."""
+        there = [result.rates.elsewhere[point] for result in self.choices.chosen(point)]
+        return summed([every for every, _ in there]), summed([reached for _, reached in there])
 
     @cached_property
     def band(self) -> tuple[Tally, Tally]:

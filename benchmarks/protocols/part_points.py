@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.measures.exit_rates import RateTally, rates_at_threshold
+from exitbench.benchmarks.measures.exit_rates import DECISIONS, RateTally, rates_at_threshold
 from exitbench.benchmarks.protocols.part_curves import PartCurves, ResampledPart
 from exitbench.benchmarks.protocols.part_result import Criterion, PartRates, PartResult, ResampledPoint
 from exitbench.benchmarks.protocols.splits import Part
@@ -24,7 +24,6 @@ from exitbench.benchmarks.replay.operating_points import (
     ROUNDING,
     PointValue,
     matched,
-    nearest_point,
     nearest_points,
     randomised,
     value_at_threshold,
@@ -94,7 +93,7 @@ def evaluate_part(
         criteria=criteria,
         band_criteria=Criterion(near[band], near_resampled[band], near_one_layer[band], drawn_one_layer[band]),
         points=points,
-        rates=_rates(train, test, questions.rates_speed_up, every, reached),
+        rates=_rates(train, test, near_points, speed_ups, rates_point, every, reached),
         band=_band(train, test, near_points[band]),
         band_resampled=drawn[band],
         reaches=_reaches(train, 1 / targets[band]),
@@ -116,6 +115,7 @@ def evaluate_part_exactly(
     near_points = nearest_points(train, targets)
     near, near_one_layer = near_scores(train, targets, near_points, measure), train.one_layer[near_points]
     no_draws, no_rates = Tally(train.depth, *[none] * 6), RateTally(*[none] * 4)
+    rates_point = at_speed_up(questions.rates_speed_up)
     points: dict[OperatingPoint, ResampledPoint] = {}
     criteria: dict[OperatingPoint, Criterion] = {}
     for row, point in enumerate(speed_ups):
@@ -132,7 +132,7 @@ def evaluate_part_exactly(
         criteria=criteria,
         band_criteria=Criterion(near[band], along_costs, near_one_layer[band], along_costs.astype(bool)),
         points=points,
-        rates=_rates(train, test, questions.rates_speed_up, no_rates, no_rates),
+        rates=_rates(train, test, near_points, speed_ups, rates_point, no_rates, no_rates),
         band=_band(train, test, near_points[band]),
         band_resampled=Tally(train.depth, *[along_costs] * 6),
         reaches=_reaches(train, costs),
@@ -280,11 +280,31 @@ def _resampled_rates(
     return every, reached_tally(whole, resampled.event_indices, index, weights)
 
 
-def _rates(train: Curve, test: Curve, speed_up: float, every: RateTally, reached: RateTally) -> PartRates:
-    threshold = float(train.thresholds[nearest_point(train, speed_up)])
+def _rates(
+    train: Curve,
+    test: Curve,
+    points: NDArray[np.int64],
+    speed_ups: Sequence[OperatingPoint],
+    rates_point: OperatingPoint,
+    every: RateTally,
+    reached: RateTally,
+) -> PartRates:
+    """Decisions of the test samples at the training samples' ``points``, of which the first are near ``speed_ups``."""
+    there = {
+        point: _decisions_at(test, float(train.thresholds[nearest]))
+        for point, nearest in zip(speed_ups, points[: len(speed_ups)], strict=True)
+    }
+    exactly_every, exactly_reached = there.pop(rates_point)
     return PartRates(
-        every=rates_at_threshold(test.scores, test.outcomes, threshold, "all"),
+        every=exactly_every,
         every_resampled=every,
-        reached=rates_at_threshold(test.scores, test.outcomes, threshold, "reached"),
+        reached=exactly_reached,
         reached_resampled=reached,
+        elsewhere=there,
     )
+
+
+def _decisions_at(test: Curve, threshold: float) -> tuple[RateTally, RateTally]:
+    """Decisions of kind ``all`` and ``reached``, each [layers - 1]."""
+    every, reached = (rates_at_threshold(test.scores, test.outcomes, threshold, kind) for kind in DECISIONS)
+    return every, reached

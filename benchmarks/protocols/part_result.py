@@ -54,12 +54,16 @@ class Criterion:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PartRates:
-    """Decisions at the rates' speed-up: ``every`` [layers - 1] with [layers - 1, resamples], ``reached`` likewise."""
+    """Decisions at the rates' speed-up: ``every`` [layers - 1] with [layers - 1, resamples], ``reached`` likewise.
+
+    ``elsewhere`` are both at the other speed-ups, without resamples.
+    """
 
     every: RateTally
     every_resampled: RateTally
     reached: RateTally
     reached_resampled: RateTally
+    elsewhere: dict[OperatingPoint, tuple[RateTally, RateTally]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -23,7 +23,8 @@ TIES: tuple[Ties, ...] = ("half", "strict")
 """What a tied pair counts for DIS: one half, or nothing."""
 
 HIGHER_IS_BETTER = frozenset({"dis", "accuracy", "f1", "mean_accuracy_f1", "area", "max_speed_up"})
-LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", "premature_rate", "delayed_rate", "ece", "brier"})
+EXIT_RATES = ("premature_rate", "delayed_rate")
+LOWER_IS_BETTER = frozenset({"aurc", "excess_aurc", *EXIT_RATES, "ece", "brier"})
 FIT_SIZES = ("fitted_parameters", "fitted_rows")
 """How many numbers a signal that learns was given by its fit, and on how many samples: means over a protocol's fits."""
 

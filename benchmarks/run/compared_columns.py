@@ -25,6 +25,7 @@ from exitbench.benchmarks.results.vocabulary import (
     BOUNDS,
     DETECTABLE,
     EQUAL_SHARE,
+    EXIT_RATES,
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
 )
@@ -70,7 +71,7 @@ def compare(
     for question in questions:
         column = [(contestant, rows.get((*contestant.name, question))) for contestant in contestants]
         present = [(contestant, row) for contestant, row in column if row is not None and row.status == "ok"]
-        if not present:
+        if not present or has_no_errors(question, [contestant for contestant, _ in present]):
             continue
         flattered = [contestant.flattered for contestant, _ in present]
         judged = at_exactly(present, rows)
@@ -86,6 +87,13 @@ def compare(
             columns, question, [contestant.name for contestant, _ in present], tests, marks, present[0][1].n
         )
     return marked, pairs
+
+
+def has_no_errors(question: Question, contestants: Sequence[Contestant]) -> bool:
+    """Whether a column has nothing to test with: exit rates at speed-ups where they have no resamples."""
+    point, _, _, measure = question
+    is_rate = measure in EXIT_RATES and point.kind == "speed_up"
+    return is_rate and all(contestant.resampled.get(question) is None for contestant in contestants)
 
 
 def at_exactly(

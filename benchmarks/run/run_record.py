@@ -104,10 +104,15 @@ def run_record(
     }
 
 
-def how_made(manifest: Manifest) -> dict[str, str]:
-    """The recipe that a cache's network was trained by, and the method that its answers are derived by, where known."""
-    facts = {"recipe": dict(manifest.extra_provenance).get("recipe"), "method": (manifest.derived or {}).get("method")}
-    return {name: text for name, text in facts.items() if isinstance(text, str) and text}
+def how_made(manifest: Manifest) -> dict[str, str | int]:
+    """How a cache's network was trained, and the method that its answers are derived by, where known."""
+    training = dict(manifest.extra_provenance)
+    texts = {"recipe": training.get("recipe"), "method": (manifest.derived or {}).get("method")}
+    counts = {name: training.get(name) for name in ("epochs", "training_rows")}
+    return {
+        **{name: text for name, text in texts.items() if isinstance(text, str) and text},
+        **{name: count for name, count in counts.items() if isinstance(count, int) and not isinstance(count, bool)},
+    }
 
 
 def recorded_versions() -> dict[str, str]:

@@ -16,7 +16,7 @@ Keys (those with a default may be left out)::
     description        one line for `exitbench list suites`                        (empty)
     folds              of the cross-fit protocol                                   (5)
     losses             points of task score, for the largest speed-up within a loss ([0.5, 1.0])
-    rates_speed_up     where premature and delayed rates are measured              (4.0)
+    rates_speed_up     where premature and delayed rates have intervals and layers (4.0)
     thresholds         table of signal name, or "*" for all others, to a list of thresholds (none);
                        "median" is the lower median of the scores at the signal's first exit layer,
                        always the score of an actual sample; "all" is every threshold of a signal
@@ -56,6 +56,8 @@ from exitbench.errors import InputError, did_you_mean
 from exitbench.places import FIXTURES
 
 SUITES = Path(__file__).parent
+DEFAULT = "published"
+"""The suite that `exitbench run` runs when none is named."""
 LARGEST = 10**6
 """Bytes of a suite; the parser takes a minute for fifty times as many."""
 SHORT_FRACTION = re.compile(r"[-+]?[0-9]{0,9}[./]?[0-9]{1,9}", re.ASCII)

@@ -83,7 +83,7 @@ def collect(
         "texts_cut": tokens.cut,
         # What keeps a collection from being resumed with other data.
         "data_sha256": data_sha256(tokens),
-        **({"recipe": model.recipe} if model.recipe else {}),
+        **model.made_by,
         **({"no_heads": model.added.not_linear} if model.added.not_linear else {}),
     }
     with (

@@ -1,6 +1,7 @@
 """A table as lines of plain text that no terminal of a given width has to wrap.
 
-Columns that do not fit beside each other follow below, each block with the names again; a name that is too long is cut.
+Columns that do not fit beside each other follow below, each block with the names again; a name that is too long goes on
+in the next line, so that no two rows look alike.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from exitbench.reports.tables.table import Cell, Table, TableRow
 
 LONGEST_NAME = 32
 GAP = "  "
+AFTER = " ,|=]"
+"""Signs that a name is broken behind, where there is one in the last two thirds of a line."""
 
 
 def cells_wide(text: str) -> int:
@@ -38,6 +41,22 @@ def cut(text: str, width: int) -> str:
     return f"{kept}…"
 
 
+def folded(text: str, width: int) -> list[str]:
+    """A text in lines of at most ``width`` columns, the second and later ones set in by two.
+
+    >>> folded("cap[alpha=0.1|1,center=true]", 18)
+    ['cap[alpha=0.1|1,', '  center=true]']
+    """
+    lines, rest = [], text
+    while cells_wide(rest) > width:
+        start = cut(rest, width + 1).removesuffix("…")
+        broken = max(start.rfind(sign) for sign in AFTER) + 1
+        taken = broken if broken > len(start) // 3 else len(start)
+        lines.append(rest[:taken].rstrip())
+        rest = f"{GAP}{rest[taken:].lstrip()}"
+    return [*lines, rest]
+
+
 def filled_up(text: str, width: int, *, left: bool = False) -> str:
     """A text with blanks before it, or behind it with ``left``, up to ``width`` columns."""
     blanks = " " * (width - cells_wide(text))
@@ -53,7 +72,7 @@ def marked_text(cell: Cell, *, intervals: bool) -> str:
 def table_lines(table: Table, width: int) -> list[str]:
     """The title and the rows; intervals where all columns have room for them in one block."""
     names = row_names(table)
-    name_width = max(map(cells_wide, names), default=0)
+    name_width = widest(names)
     headings = column_headings(table)
     texts, widths = column_texts(table, width - name_width)
     lines = [cut(printable(table.title), width)]
@@ -66,9 +85,14 @@ def table_lines(table: Table, width: int) -> list[str]:
     return lines
 
 
-def row_names(table: Table) -> list[str]:
-    """The names of the rows, each cut where it is too long."""
-    return [cut(printable(row.cells[0].text), LONGEST_NAME) for row in table.rows]
+def row_names(table: Table) -> list[list[str]]:
+    """The names of the rows, each in as many lines as it needs."""
+    return [folded(printable(row.cells[0].text), LONGEST_NAME) for row in table.rows]
+
+
+def widest(names: Sequence[Sequence[str]]) -> int:
+    """The columns that the names of the rows take."""
+    return max((cells_wide(line) for name in names for line in name), default=0)
 
 
 def column_headings(table: Table) -> list[list[str]]:
@@ -91,7 +115,7 @@ def column_texts(table: Table, room: int) -> tuple[list[list[str]], list[int]]:
 
 def columns_beside(table: Table, width: int) -> list[int]:
     """The positions of the columns, but for the names, that a terminal of this width has room for side by side."""
-    room = width - max(map(cells_wide, row_names(table)), default=0)
+    room = width - widest(row_names(table))
     _, widths = column_texts(table, room)
     return blocks_of(widths, room)[0]
 
@@ -109,19 +133,20 @@ def blocks_of(widths: Sequence[int], room: int) -> list[list[int]]:
 
 def block_rows(
     rows: Sequence[TableRow],
-    names: Sequence[str],
+    names: Sequence[Sequence[str]],
     texts: Sequence[Sequence[str]],
     widths: Sequence[int],
     block: Sequence[int],
 ) -> list[str]:
     """The rows of one block; bounds are set apart from signals by an empty line."""
     lines = []
-    name_width = max(map(cells_wide, names), default=0)
+    name_width = widest(names)
     kind = rows[0].kind if rows else ""
     for row, name, cells in zip(rows, names, texts, strict=True):
         if row.kind != kind:
             lines.append("")
             kind = row.kind
         parts = [filled_up(cut(cells[at], widths[at]), widths[at]) for at in block]
-        lines.append((filled_up(name, name_width, left=True) + GAP + GAP.join(parts)).rstrip())
+        lines.append((filled_up(name[0], name_width, left=True) + GAP + GAP.join(parts)).rstrip())
+        lines += name[1:]
     return lines

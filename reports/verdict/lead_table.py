@@ -30,8 +30,8 @@ from exitbench.reports.verdict.main_column import MainColumn
 
 HARM = PROMISED_HARMS[0]
 """The harm that the certified speed-ups of this table allow, in points."""
-OURS = "ours"
-"""What stands for a signal that exitbench brings along: its own tests hold it to the checks, no run repeats them."""
+UNASKED = "not in this run"
+"""What stands for a signal of which an older run did not record what the conformance checks say."""
 
 
 def lead_table(column: MainColumn) -> Table:
@@ -172,10 +172,10 @@ def timed_signals(run: FinishedRun) -> dict[str, TimedSignal]:
 
 
 def conformance(run: FinishedRun, entry: RunEntry) -> Cell:
-    """How many of the conformance checks a signal passes, where this run asked them."""
+    """How many of the conformance checks a signal passes."""
     result = run.conformance.get(entry.signal)
     if result is None:
-        return Cell(OURS, notes=("held to the checks by exitbench's own tests; this run did not repeat them",))
+        return missing(UNASKED)
     text = f"{result.passed}/{result.asked}"
     notes = (*result.failures, *(f"declared exception: {name}" for name in result.exceptions))
     status = "unreliable" if result.failures else ""
@@ -189,5 +189,5 @@ def lead_notes(column: MainColumn, *, measured: bool) -> tuple[str, ...]:
     return (
         f"Certified: with {PROMISED_CONFIDENCE:.0%} confidence at most {HARM:g} points of the last layer's right "
         f"answers are lost, on a split of its own{tasks}. Cost: what was fitted; {costs}. Checks: conformance checks "
-        f"passed; {OURS}: held to them by exitbench's tests.",
+        "passed, of exitbench's own signals by the record that its tests hold.",
     )

@@ -110,6 +110,24 @@ def test_rates_count_every_decision(evaluation, path):
     assert row.value == pytest.approx(100 * (exits & wrong & reached).sum() / (wrong & reached).sum())
 
 
+@pytest.mark.parametrize("protocol", ["in-sample", "cross-fit"])
+def test_rates_over_all_layers_are_there_at_every_speed_up(evaluation, path, protocol):
+    right = Cache(path).predictions() == Cache(path).labels
+    entry = {"protocol": protocol, "signal": "deebert", "decisions": "reached", "layer": None}
+    for at in ("speed_up=1.5", "speed_up=2"):
+        samples = evaluation.samples
+        mine = (samples.protocol == protocol) & (samples.signal == "deebert") & (samples["operating_point"] == at)
+        exits = samples[mine].set_index("id").exit_layer[Cache(path).ids].to_numpy()
+        decided = [(row, layer) for row, left in enumerate(exits) for layer in range(1, min(left, 4) + 1)]
+        wrong = [(row, layer) for row, layer in decided if not right[layer - 1, row]]
+        kept_right = [(row, layer) for row, layer in decided if right[layer - 1, row]]
+        premature = only_row(evaluation.results, **entry, operating_point=at, measure="premature_rate")
+        delayed = only_row(evaluation.results, **entry, operating_point=at, measure="delayed_rate")
+        assert premature.value == pytest.approx(100 * np.mean([exits[row] == layer for row, layer in wrong]))
+        assert delayed.value == pytest.approx(100 * np.mean([exits[row] != layer for row, layer in kept_right]))
+        assert np.isnan(premature.low) == (at != "speed_up=2"), "only there are resamples"
+
+
 def test_the_largest_speed_up_within_a_loss_is_the_last_before_the_first_fall(evaluation, path):
     curve = replay(path, "deebert")
     score_at, final = curve.score("f1"), float(curve.final.f1)

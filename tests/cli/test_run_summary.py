@@ -4,9 +4,11 @@ import itertools
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from exitbench.cache import synthetic_cache
-from exitbench.reports.formats.plain_text import LONGEST_NAME, cells_wide, table_lines
+from exitbench.reports.formats.plain_text import LONGEST_NAME, cells_wide, folded, table_lines
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_summary import compact_table, summary_lines, verdict_lines
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
@@ -57,7 +59,29 @@ def test_columns_that_do_not_fit_follow_below_with_the_names_again() -> None:
     lines = table_lines(table, 60)
     assert max(map(cells_wide, lines)) <= 60
     assert [number for number in range(12) if any(f"task {number}" in line for line in lines)] == list(range(12))
-    assert sum(line.startswith("x" * (LONGEST_NAME - 1) + "…") for line in lines) > len(rows)
+    assert sum(line.startswith("x" * LONGEST_NAME) for line in lines) > len(rows)
+    assert lines.count("  " + "x" * (50 - LONGEST_NAME)) == sum(line.startswith("x" * LONGEST_NAME) for line in lines)
+
+
+@settings(max_examples=200)
+@given(st.text("ab1=|,[] 日", min_size=1, max_size=120))
+def test_a_long_name_is_folded_and_nothing_of_it_is_lost(name: str) -> None:
+    lines = folded(name, LONGEST_NAME)
+    assert max(map(cells_wide, lines)) <= LONGEST_NAME
+    assert "".join(lines).replace(" ", "") == name.replace(" ", "")
+
+
+def test_names_that_begin_alike_are_told_apart() -> None:
+    names = [f"f-pabee[divergence=mean-entropy,patience={patience}]" for patience in (1, 2)]
+    rows = tuple(TableRow((label(name), Cell("81.5"))) for name in names)
+    columns = (TableColumn("Signal"), TableColumn("task", measure="score"))
+    lines = table_lines(Table(name="t", title="T", question="?", topic="main", columns=columns, rows=rows), 60)
+    assert lines[-4:] == [
+        "f-pabee[divergence=mean-entropy,  81.5",
+        "  patience=1]",
+        "f-pabee[divergence=mean-entropy,  81.5",
+        "  patience=2]",
+    ]
 
 
 def test_an_interval_is_shown_where_there_is_room(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -123,12 +123,11 @@ def test_the_manifest_says_where_the_cache_comes_from(exits: Path, reviews: Path
     assert verify(tmp_path / "cache") == []
 
 
-def test_the_manifest_names_the_recipe_that_the_network_was_trained_by(
-    exits: Path, reviews: Path, tmp_path: Path
-) -> None:
-    recipes = {}
+def test_the_manifest_says_how_the_network_was_trained(exits: Path, reviews: Path, tmp_path: Path) -> None:
+    trainings = {}
     for name, text in {
-        "known": json.dumps({"settings": {"recipe": "ponder[beta=1]"}}),
+        "known": json.dumps({"settings": {"recipe": "ponder[beta=1]", "seed": 4, "epochs": 2, "train_rows": 80}}),
+        "counts": json.dumps({"settings": {"seed": True, "epochs": -1, "train_rows": 1 << 70}}),
         "none": json.dumps({"settings": {}}),
         "number": json.dumps({"settings": {"recipe": 7}}),
         "list": "[]",
@@ -138,12 +137,17 @@ def test_the_manifest_names_the_recipe_that_the_network_was_trained_by(
     }.items():
         model = shutil.copytree(exits, tmp_path / f"model-{name}")
         (model / "training.json").write_text(text)
-        recipes[name] = MultiExitModel.from_pretrained(model).recipe
-    assert recipes.pop("known") == "ponder[beta=1]"
-    assert set(recipes.values()) == {""}
+        trainings[name] = MultiExitModel.from_pretrained(model).made_by
+    known = {"recipe": "ponder[beta=1]", "seed": 4, "epochs": 2, "training_rows": 80}
+    assert trainings.pop("known") == known
+    assert all(facts == {} for facts in trainings.values())
     trained = collected(tmp_path / "model-known", reviews, tmp_path / "trained", features="none")
     other = collected(tmp_path / "model-torn", reviews, tmp_path / "other", features="none")
-    assert dict(trained.manifest.extra_provenance)["recipe"] == "ponder[beta=1]"
+    facts = dict(trained.manifest.extra_provenance)
+    assert {name: facts[name] for name in ("recipe", "epochs", "training_rows")} == {
+        name: known[name] for name in ("recipe", "epochs", "training_rows")
+    }
+    assert (trained.manifest.provenance.seed, other.manifest.provenance.seed) == (4, None)
     assert "recipe" not in dict(other.manifest.extra_provenance)
 
 

@@ -10,11 +10,9 @@ from exitbench.benchmarks.measures.equal_share import EqualShareErrors, equal_sh
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Verdict, joined
-from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE, NORMAL_QUANTILE
+from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE, EXIT_RATES, NORMAL_QUANTILE
 from exitbench.benchmarks.scoring.groups import standard_error
 from exitbench.benchmarks.statistics.delong import logit_interval
-
-RATES = ("premature_rate", "delayed_rate")
 
 
 def equal_share_rows(blank: Row, ranking: Ranking) -> list[Row]:
@@ -43,7 +41,7 @@ def rate_rows_of(
 ) -> list[Row]:
     """Premature and delayed rate of some layers, with intervals on the logit scale."""
     rows = []
-    for measure in RATES:
+    for measure in EXIT_RATES:
         here = blank._replace(measure=measure, status=verdict.status)
         value = errors.rate(measure)
         if verdict.status == "undefined" or np.isnan(value):

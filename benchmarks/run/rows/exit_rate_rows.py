@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from exitbench.benchmarks.measures.exit_rates import RateTally
+from exitbench.benchmarks.measures.exit_rates import DECISIONS, RateTally
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
 from exitbench.benchmarks.run.rows.measured import Measured
 from exitbench.benchmarks.scoring.score_store import Samples
+
+NO_INTERVAL = "exit rates have intervals at the suite's rates_speed_up only"
 
 
 def rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measured]:
@@ -30,6 +32,17 @@ def rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measure
         draws = _of_layer(every_draws, layer)
         rows += _rates(there._replace(decisions="all"), _of_layer(every, layer), draws, status)
         rows += _rates(there._replace(decisions="reached"), _of_layer(reached, layer), None, status)
+    return rows
+
+
+def further_rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measured]:
+    """Both rates over all layers at a speed-up other than the rates' own: what an explorer shows, without intervals."""
+    value = merged.at(blank.operating_point)
+    reason = joined(NO_INTERVAL, value.reason, blank.reason)
+    here = blank._replace(n=samples.size, threshold=value.printed_threshold, reason=reason)
+    rows: list[Measured] = []
+    for decisions, tally in zip(DECISIONS, merged.decisions_at(blank.operating_point), strict=True):
+        rows += _rates(here._replace(decisions=decisions), tally.sum_layers(), None, value.status)
     return rows
 
 

@@ -18,7 +18,7 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
 from exitbench.benchmarks.run.measurements import Question
 from exitbench.benchmarks.run.rows.certainty_rows import calibration_rows, equal_share_rows
-from exitbench.benchmarks.run.rows.exit_rate_rows import rate_rows
+from exitbench.benchmarks.run.rows.exit_rate_rows import further_rate_rows, rate_rows
 from exitbench.benchmarks.run.rows.measured import Deals, Measured, over_deals, with_fit_error, with_intervals
 from exitbench.benchmarks.run.rows.ranking_rows import ranking_rows
 from exitbench.benchmarks.scoring.outcomes import TASK_SCORES, Measure
@@ -61,6 +61,9 @@ def measured_rows(
             rows += loss_rows(here, merged, samples)
     rates_point = merged.choices.rates
     rows += rate_rows(with_choice(blank, merged, rates_point)._replace(operating_point=rates_point), merged, samples)
+    for point in merged.further_speed_ups:
+        here = with_choice(blank, merged, point)._replace(operating_point=point)
+        rows += further_rate_rows(here, merged, samples)
     return with_intervals([with_fit_error(over_deals(measured, further), fitting) for measured in rows])
 
 

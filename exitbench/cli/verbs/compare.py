@@ -41,7 +41,7 @@ def command(
 
     `exitbench compare out/before out/after --json`
 
-    `exitbench compare out/mine out/paper --signals margin,cap`
+    `exitbench compare out/mine out/published --signals margin,cap`
     """
     from exitbench.reports.compare_runs import compare_runs
 

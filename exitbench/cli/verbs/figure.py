@@ -54,11 +54,11 @@ def command(
 
     **Examples**
 
-    `exitbench figure out/paper`
+    `exitbench figure out/published`
 
-    `exitbench figure out/paper trade-off-mpnet-base-rte-dev --width column --out paper/rte.pdf`
+    `exitbench figure out/published trade-off-mpnet-base-rte-dev --width column --out paper/rte.pdf`
 
-    `exitbench figure out/paper --all --format svg`
+    `exitbench figure out/published --all --format svg`
     """
     from exitbench.errors import InputError
 

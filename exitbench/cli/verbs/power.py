@@ -57,7 +57,7 @@ def command(
 
     `exitbench power mpnet-base-rte-dev --difference 1.0`
 
-    `exitbench power out/paper --difference 0.5 --json`
+    `exitbench power out/published --difference 0.5 --json`
     """
     from exitbench.benchmarks.results.files import RunFiles
     from exitbench.benchmarks.run.detectable_differences import detectable_differences

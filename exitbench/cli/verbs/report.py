@@ -37,11 +37,11 @@ def command(
 
     **Examples**
 
-    `exitbench report out/paper`
+    `exitbench report out/published`
 
     `exitbench report out/before out/after --out out/both`
 
-    `exitbench report out/paper --subject nsp`
+    `exitbench report out/published --subject nsp`
     """
     from exitbench.benchmarks.results.files import RunFiles
     from exitbench.errors import InputError

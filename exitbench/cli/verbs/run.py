@@ -40,7 +40,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="CACHE_OR_SUITE",
-            help="Caches and suites, by name or path; none: the paper suite.",
+            help="Caches and suites, by name or path; none: the suite published.",
             show_default=False,
         ),
     ] = None,
@@ -88,6 +88,8 @@ def command(
 
     `exitbench run`
 
+    `exitbench run paper`
+
     `exitbench run my-cache --signals 'deebert,cap[alpha=0.1|1]' --out out/mine`
 
     `exitbench run my-suite.toml --jobs 4`
@@ -121,7 +123,7 @@ def command(
         "target": target_name(target),
     }
     changes = {name: value for name, value in options.items() if value is not None}
-    suites = [suite.asking(**changes) for suite in suites_of(targets or ["paper"])]
+    suites = [suite.asking(**changes) for suite in suites_of(targets)]
     if named:
         suites = [suite.with_signals(tuple(named)) for suite in suites]
     if out is not None and len(suites) > 1:
@@ -261,19 +263,19 @@ def do_part(
     return not failures
 
 
-def suites_of(targets: list[str]) -> list[Suite]:
-    """The suites that are named; all caches that are named together make one more.
+def suites_of(targets: list[str] | None) -> list[Suite]:
+    """The suites that are named, by default one; all caches that are named together make one more.
 
     A bare word that names a suite or a cache of the clone is that, whatever lies in the current folder: a folder of the
     same name is meant by ``./word``.
     """
-    from exitbench.benchmarks.suites.suite_file import known_suites, load_suite, suite_of_caches
+    from exitbench.benchmarks.suites.suite_file import DEFAULT, known_suites, load_suite, suite_of_caches
     from exitbench.cache.object_store import fetched_cache, is_url
     from exitbench.errors import InputError, did_you_mean
     from exitbench.places import cache_directories
 
     suites, caches = [], []
-    for target in targets:
+    for target in targets or [DEFAULT]:
         if is_url(target):
             caches.append(fetched_cache(target))
             continue

@@ -24,7 +24,7 @@ def command(
 
     **Examples**
 
-    `exitbench site out/paper out/mine --out site`
+    `exitbench site out/published out/mine --out site`
 
     `exitbench site out/* --out site`
     """

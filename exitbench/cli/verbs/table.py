@@ -44,11 +44,11 @@ def command(
 
     **Examples**
 
-    `exitbench table out/paper`
+    `exitbench table out/published`
 
-    `exitbench table out/paper main --format latex --out paper/main.tex`
+    `exitbench table out/published main --format latex --out paper/main.tex`
 
-    `exitbench table out/paper --all`
+    `exitbench table out/published --all`
     """
     from exitbench.errors import InputError
 

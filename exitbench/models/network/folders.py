@@ -17,6 +17,9 @@ from exitbench.errors import InputError, one_line
 TRAINING = "training.json"
 """The file of a model folder that says how the model was made."""
 LONGEST_RECIPE = 300
+LARGEST_COUNT = 1 << 63
+COUNTED = {"seed": "seed", "epochs": "epochs", "training_rows": "train_rows"}
+"""What a manifest calls the counts of a training, and what the training's settings call them."""
 DISK_TROUBLE = (
     "No space left",
     "os error 28",
@@ -66,13 +69,23 @@ def load_tokenizer(source: str | Path) -> Any:
         raise InputError(f"expected a tokenizer beside the model in {source}, found: {one_line(error)}") from error
 
 
-def trained_by(folder: Path) -> str:
-    """The recipe that a model was trained by, as a text; empty where its folder does not say."""
+def training_facts(folder: Path) -> dict[str, str | int]:
+    """How a model was trained, as far as its folder says: ``recipe``, ``seed``, ``epochs`` and ``training_rows``."""
     try:
-        recipe = json.loads((folder / TRAINING).read_text(encoding="utf-8"))["settings"]["recipe"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return recipe if isinstance(recipe, str) and len(recipe) <= LONGEST_RECIPE and recipe.isprintable() else ""
+        settings = json.loads((folder / TRAINING).read_text(encoding="utf-8"))["settings"]
+        counts = {name: settings.get(key) for name, key in COUNTED.items()}
+        recipe = settings.get("recipe")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    facts: dict[str, str | int] = {name: number for name, number in counts.items() if is_count(number)}
+    if isinstance(recipe, str) and 0 < len(recipe) <= LONGEST_RECIPE and recipe.isprintable():
+        facts["recipe"] = recipe
+    return facts
+
+
+def is_count(number: Any) -> bool:
+    """Whether something is a whole number that a manifest can hold."""
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < LARGEST_COUNT
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from exitbench.models.network.folders import (
     library_config,
     load_tokenizer,
     quiet_library,
-    trained_by,
+    training_facts,
 )
 from exitbench.signals.contract.layer import State
 
@@ -99,7 +99,8 @@ class MultiExitModel(nn.Module):
         self.added.renew(self)
         self.tokenizer: Any = None
         self.name = ""
-        self.recipe = ""
+        self.made_by: dict[str, str | int] = {}
+        """Recipe, seed, epochs and rows of its training, as far as its folder says."""
 
     @property
     def depth(self) -> int:
@@ -258,7 +259,7 @@ class MultiExitModel(nn.Module):
                 f"expected the weights of this model in {folder / 'model.safetensors'}, found: {one_line(error)}"
             ) from error
         model.tokenizer = load_tokenizer(folder)
-        model.name, model.recipe = folder.resolve().name, trained_by(folder)
+        model.name, model.made_by = folder.resolve().name, training_facts(folder)
         return model.eval()
 
     def exit_state(self) -> dict[str, Tensor]:

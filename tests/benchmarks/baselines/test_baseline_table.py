@@ -48,6 +48,12 @@ def test_the_order_of_results_does_not_show_and_layers_are_sorted_as_numbers(tmp
     assert [key[KEY.index("layer")] for key in read_baseline(tmp_path / "a.csv")] == [None, 1, 2, 10]
 
 
+def test_rates_at_further_speed_ups_are_not_pinned() -> None:
+    layer, further = RATE._replace(layer=3), RATE._replace(operating_point=at_speed_up(2))
+    assert list(pinned_rows([RATE, layer, further])) == [RATE]
+    assert list(pinned_rows([further])) == [further], "the only ones there are"
+
+
 @pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(value=st.floats(0, 100) | st.just(math.nan), layer=st.none() | st.integers(1, 48), text=st.text("a=0.1|,\"' é"))

@@ -14,8 +14,10 @@ from exitbench.reports.tables.table import TableRow
 from exitbench.reports.verdict.absences import why_absent
 from exitbench.reports.verdict.lead_table import conformance, lead_table
 from exitbench.reports.verdict.main_column import MainColumn, main_column, reference_of
-from exitbench.reports.verdict.setting import network_line, protocol_line, seeds
+from exitbench.reports.verdict.setting import network_line, protocol_line, seeds, training
 from exitbench.reports.verdict.standings import Standings
+from exitbench.signals.conformance import CHECKS
+from exitbench.signals.registry.discovery import load_registry
 from tests.support.page_runs import main_run
 
 pytestmark = pytest.mark.long
@@ -137,16 +139,29 @@ def test_the_networks_and_the_protocol_have_a_line_each(run: FinishedRun) -> Non
     line = network_line(run)
     assert line.startswith("base: 6 layers, 2 tasks, 2 networks, 590 rows of the dev split, ")
     assert "tiny: 4 layers, 1 task, 1 network, 310 rows" in line
-    assert seeds([{"network_seed": 1}, {"network_seed": None}]) == "training seed 1 (some not recorded)"
-    assert seeds([{"network_seed": 2}, {"network_seed": 0}]) == "training seeds 0 and 2"
-    assert seeds([{}]) == "training seeds not recorded"
+    assert seeds([{"network_seed": 1}, {"network_seed": None}]) == "seed 1 (some not recorded)"
+    assert seeds([{"network_seed": 2}, {"network_seed": 0}]) == "seeds 0 and 2"
     assert protocol_line(run, "cross-fit").startswith("cross-fit: Every sample is scored with what was chosen on the")
     assert "from 20 resamples" in protocol_line(run, "cross-fit")
 
 
-def test_checks_that_nobody_ran_are_not_printed_as_a_number(run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = run.entries[0]
-    assert conformance(run, entry).text == "ours"
+def test_the_line_on_networks_says_how_they_were_trained() -> None:
+    one = {"recipe": "sum", "epochs": 2, "training_rows": 2490, "network_seed": 0}
+    other = {"recipe": "two-stage", "epochs": 1, "training_rows": 12000, "network_seed": 0}
+    assert training([one]) == "trained by sum 2 epochs on 2,490 rows, seed 0"
+    assert training([one, other]) == "trained by sum and two-stage 1 to 2 epochs on 2,490 to 12,000 rows, seed 0"
+    several = [{"recipe": f"recipe-{number}"} for number in range(5)]
+    assert training(several) == "trained by 5 recipes, seeds not recorded"
+    assert training([one, {}]).startswith("trained by sum 2 epochs on 2,490 rows (some not recorded), seed 0")
+    assert training([{}]) == "training not recorded, seeds not recorded"
+
+
+def test_every_signal_shows_how_many_checks_it_passes(run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    for entry in run.entries:
+        signal = load_registry().signals[entry.signal]
+        assert conformance(run, entry).text == f"{len(CHECKS) - len(signal.exceptions)}/{len(CHECKS)}"
+    monkeypatch.delitem(run.conformance, entry.signal)
+    assert (conformance(run, entry).text, conformance(run, entry).value) == ("–", None)
     result = ConformanceResult(15, ("causal: on purpose",), ("shift invariant: moved by 0.1",))
     monkeypatch.setitem(run.conformance, entry.signal, result)
     cell = conformance(run, entry)
