@@ -45,6 +45,7 @@ def cache_card(cache: Cache, target: Target | None = None) -> dict[str, Any]:
         "shards": len(cache.shards),
         "features": manifest.feature_dtype,
         "heads": cache.has_heads,
+        "no_heads": manifest.no_heads,
         "offset_norms": "stored" if cache.stores_offset_norms else "computed" if cache.has_offset_norms else "none",
         "bytes": sum(child(cache.path, entry.file).stat().st_size for entry in manifest.files),
         "accuracy_per_layer": [round(float(value), 2) for value in right],
@@ -56,5 +57,6 @@ def cache_card(cache: Cache, target: Target | None = None) -> dict[str, Any]:
             "dtype": manifest.provenance.dtype,
             "seed": manifest.provenance.seed,
             "note": manifest.provenance.note,
+            "recipe": dict(manifest.extra_provenance).get("recipe"),
         },
     }

@@ -88,6 +88,17 @@ def test_a_cache_holds_what_the_loaded_network_says(trained: Path, reviews: Path
 
 
 @pytest.mark.long
+def test_a_card_says_how_a_network_was_trained_and_why_it_has_no_heads(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("inspect", trained / "cache") == 0
+    shown = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines() if " " in line.strip())
+    assert shown["recipe"].strip() == trained.name
+    curved = trained.name == "past-future"
+    assert shown["heads"].startswith("none: a past-future exit mixes the states" if curved else "yes")
+
+
+@pytest.mark.long
 def test_live_exits_are_those_of_the_replay(trained: Path, reviews: Path) -> None:
     model, cache = MultiExitModel.from_pretrained(trained / "model"), Cache(trained / "cache")
     signal = REGISTRY.make(RECIPES.make(trained.name).exit_rule)

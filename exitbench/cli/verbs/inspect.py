@@ -90,6 +90,8 @@ def _print_card(card: dict[str, Any]) -> None:
     card["outputs"] = ", ".join(f"{name}: {text}" if text else name for name, text in card["outputs"].items()) or None
     card["costs"] = "layer over depth" if card["costs"] is None else ", ".join(f"{cost:g}" for cost in card["costs"])
     card["derived"] = derivation_text(card["derived"])
+    reason = card.pop("no_heads")
+    card["heads"] = "yes" if card["heads"] else f"none: {reason}" if reason else "none"
     for key, value in card.items():
         table.add_row(cell_text(key.replace("_", " ")), cell_text("-" if value is None else value))
     layers = "  ".join(f"{layer}: {value:.1f}" for layer, value in enumerate(accuracy, 1))

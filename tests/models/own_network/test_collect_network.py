@@ -1,14 +1,18 @@
 """Networks of a user's own: the cache holds what the function's network says, with its widths, costs and outputs."""
 
+import importlib
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModelForSequenceClassification, BertConfig
+from transformers import AutoModelForSequenceClassification, BertConfig, ResNetConfig, ResNetModel
 
 from exitbench.benchmarks.scoring.calibration_layers import cannot_run
 from exitbench.cache import Cache, head_algebra, verify
@@ -159,7 +163,7 @@ def test_the_files_of_the_guide_make_caches_with_rising_costs(
     number: int, reference: str, layers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "torchvision" in FILES[number]:
-        pytest.importorskip("torchvision", reason="torchvision is not a dependency of exitbench")
+        library_resnet(monkeypatch)
     monkeypatch.chdir(tmp_path)
     (tmp_path / reference.partition(":")[0]).write_text(FILES[number], encoding="utf-8")
     assert exit_code("collect", "--network", reference, "--task", "sst2", "--split", "dev", "--out", "cache") == 0
@@ -169,6 +173,63 @@ def test_the_files_of_the_guide_make_caches_with_rising_costs(
     steps = [later - earlier for earlier, later in zip((0.0, *manifest.costs), manifest.costs, strict=False)]
     assert (len(steps), manifest.cost_unit) == (layers, "operations")
     assert min(steps) > 0
+
+
+def library_resnet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the ResNet-18 of another library where the guide imports torchvision's: the same layers and shapes.
+
+    The torchvision of the package index is built for CUDA and does not load beside a CPU build of torch; where it is
+    installed all the same, transformers fails with it, so it is no dependency of the tests.
+    """
+
+    def resnet18(weights: object = None) -> nn.Module:
+        sizes = {"embedding_size": 64, "hidden_sizes": [64, 128, 256, 512], "depths": [2, 2, 2, 2]}
+        plain = ResNetModel(ResNetConfig(layer_type="basic", **sizes))
+        first, network = plain.embedder.embedder, nn.Module()
+        network.conv1, network.bn1, network.relu = first.convolution, first.normalization, first.activation
+        network.maxpool = plain.embedder.pooler
+        network.layer1, network.layer2, network.layer3, network.layer4 = plain.encoder.stages
+        return network
+
+    models = ModuleType("torchvision.models")
+    models.resnet18 = resnet18  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torchvision", ModuleType("torchvision"))
+    monkeypatch.setitem(sys.modules, "torchvision.models", models)
+
+
+@pytest.mark.parametrize("library", ["transformers", "torchvision"])
+def test_the_stages_of_the_guides_resnet_cost_what_their_convolutions_do(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if library == "transformers":
+        library_resnet(monkeypatch)
+    elif not loads("torchvision.models"):
+        pytest.skip("torchvision is not installed, or not built for this torch; the same network ran above")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vision.py").write_text(FILES[1], encoding="utf-8")
+    words = ["collect", "--network", "vision.py:four_stages", "--task", "digits", "--split", "dev", "--out", "cache"]
+    assert exit_code(*words) == 0
+    cache = Cache("cache")
+    assert cache.manifest.widths == (64, 128, 256, 512) and verify("cache") == []
+
+    def convolution(inside: int, outside: int, kernel: int, side: int) -> int:
+        return 2 * inside * outside * kernel**2 * side**2
+
+    steps = [convolution(3, 64, 7, 16) + 4 * convolution(64, 64, 3, 8) + 2 * 64 * 10]
+    for width, side in ((128, 4), (256, 2), (512, 1)):
+        # Two blocks of two; the first reads half the channels, and so does its shortcut.
+        own = convolution(width // 2, width, 3, side) + convolution(width // 2, width, 1, side)
+        steps.append(own + 3 * convolution(width, width, 3, side) + 2 * width * 10)
+    assert cache.costs == tuple(np.cumsum(steps).astype(float))
+
+
+def loads(module: str) -> bool:
+    """Whether a module can be imported; one that was built for another torch raises a RuntimeError."""
+    try:
+        importlib.import_module(module)
+    except (ImportError, RuntimeError):
+        return False
+    return True
 
 
 def test_equal_layers_of_a_library_network_are_counted_as_equal(

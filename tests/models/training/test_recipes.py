@@ -176,6 +176,55 @@ def test_gradient_equilibrium_averages_over_the_exits_above(encoder: Path, revie
             torch.testing.assert_close(after, before / (3 - m + 1))
 
 
+def test_the_first_layers_of_past_future_learn_later(encoder: Path, reviews: Path) -> None:
+    """Each is cut off with a probability that falls from 1 at the first step to 0 at the end; the others never are."""
+    recipe, torch_state = RECIPES.make("past-future[freeze=2]"), torch.get_rng_state()
+    torch.manual_seed(0)
+    for step, cut in ((0, 1.0), (25, 0.75), (75, 0.25), (99, 0.01)):
+        moment = Moment(0, step, 100, 0, 1, step, torch.arange(2))
+        drawn = [recipe.gradient_scales(4, moment) or () for _ in range(2000)]
+        assert all(scales[2:] == ((1.0, 1.0),) * 2 for scales in drawn)
+        for layer in (0, 1):
+            assert {scales[layer] for scales in drawn} <= {(0.0, 0.0), (1.0, 1.0)}
+            share = sum(scales[layer] == (0.0, 0.0) for scales in drawn) / len(drawn)
+            assert share == pytest.approx(cut, abs=4 * (cut * (1 - cut) / 2000) ** 0.5)
+    torch.set_rng_state(torch_state)
+    # At the first step nothing below the third layer learns.
+    assert layer_gradients(encoder, reviews, "past-future[freeze=2]", scaled=True)[:2] == [0, 0]
+    assert layer_gradients(encoder, reviews, "past-future[freeze=2]", scaled=True)[2] > 0
+
+
+WHOLE = {"backbone", "poolers.0", "poolers.1", "poolers.2", "heads.0", "heads.1", "heads.2"}
+"""All of a network of three layers that is not added."""
+TRAINED: dict[str, list[set[str]]] = {
+    "lte": [WHOLE | {"added"}],
+    "ponder": [WHOLE - {"heads.1", "heads.2"} | {"added"}],
+    "policy": [WHOLE, {"added"}, WHOLE | {"added"}],
+    "past-future": [WHOLE - {"heads.0", "heads.1", "heads.2"} | {"added"}],
+    "disentangled": [{"backbone", "poolers.2", "added"}, {"poolers.0", "poolers.1", "added"}],
+}
+"""What learns in each stage of a recipe with modules; the fixed heads of ``disentangled`` never do."""
+
+
+def test_what_learns_in_each_stage_of_a_recipe_with_modules(encoder: Path) -> None:
+    assert TRAINED.keys() == {name for name in EVERY if RECIPES.make(name).addition}
+    for name, expected in TRAINED.items():
+        recipe = RECIPES.make(name)
+        for pooler in ("per-layer", "shared"):
+            model = new_model(encoder, pooler=pooler, addition=recipe.addition)
+            stages = []
+            for stage in recipe.stages(LAYERS):
+                names = open_for_training(model, stage, freeze_embeddings=False)
+                words = (name.split(".") for name in names)
+                stages.append({".".join(part[:2]) if part[0] in ("poolers", "heads") else part[0] for part in words})
+            if pooler == "shared":  # the one pooler learns with the backbone, because the last exit reads it
+                poolers = {f"poolers.{m}" for m in range(LAYERS)}
+                shared = [parts - poolers | ({"poolers.0"} if "backbone" in parts else set()) for parts in expected]
+                assert stages == shared, name
+            else:
+                assert stages == expected, name
+
+
 def test_a_recipe_with_its_own_gradients_refuses_the_switch(encoder: Path, few: Path, tmp_path: Path) -> None:
     options = TrainingOptions(epochs=1, gradient_equilibrium=True)
     with pytest.raises(InputError, match="recipe detached decides itself how gradients flow"):
