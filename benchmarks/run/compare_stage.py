@@ -19,7 +19,7 @@ from exitbench.benchmarks.replay.bounds import (
     random_at,
 )
 from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, areas_below, mean_below
-from exitbench.benchmarks.replay.tally import tally_at
+from exitbench.benchmarks.replay.tally import Tally, tally_at
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import joined
@@ -34,6 +34,7 @@ from exitbench.benchmarks.run.rows.measured import Measured, over_deals, with_in
 from exitbench.benchmarks.run.rows.measured_rows import tally_rows
 from exitbench.benchmarks.run.rows.per_layer_rows import adjusted_pairs
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
+from exitbench.benchmarks.statistics.bootstrap_weights import LayerSums
 from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
 from exitbench.benchmarks.suites.questions import Questions, layers_at
@@ -64,16 +65,18 @@ def compare_signals(
     curves: list[pa.Table] = []
     sources: dict[SourceKey, ErrorSource] = {}
     samples = scored.samples("test")
-    weights = cache_weights(scored, questions).all("test")
-    every_bound = bound_rows({**scored.key_columns, "protocol": ""}, samples, questions, weights)
+    weights = cache_weights(scored, questions)
+    every_row = np.ones(samples.size, dtype=bool)
+    layers = weights.layers("test", every_row, samples.outcomes)
+    every_bound = bound_rows({**scored.key_columns, "protocol": ""}, samples, questions, weights.all("test"), layers)
     for protocol in questions.protocols:
         columns = {**scored.key_columns, "protocol": protocol}
         entries = [entry for signal in measured for entry in signal.entries(protocol)]
-        areas = area_rows(columns, entries, samples, questions.area_range, weights)
+        areas = area_rows(columns, entries, samples, questions.area_range, layers.at(samples.depth))
         bounds = [replace(bound, row=bound.row._replace(protocol=protocol)) for bound in every_bound]
         rows += [measured_row.row for measured_row in (*areas, *bounds)]
         rows += fixed_within_rows(columns, scored, questions)
-        rows.append(fixed_area_row(columns, samples, questions.area_range, weights))
+        rows.append(fixed_area_row(columns, samples, questions.area_range, layers))
         curves.append(random_exit_rows({**columns, "signal": "random", "parameters": ""}, samples))
         curves.append(fixed_layer_rows({**columns, "signal": "fixed", "parameters": ""}, samples))
         if not {"pairs", SOURCES} & set(tables):
@@ -126,18 +129,18 @@ def area_rows(
     entries: Sequence[ComparedEntry],
     samples: Samples,
     area_range: tuple[float, float],
-    weights: SampleWeights,
+    final_resampled: Tally,
 ) -> list[Measured]:
     """The mean score of every entry over the costs of ``area_range``: its area, over the length of the range.
 
     The range is the same for all, whatever the others reach. Towards full cost a curve ends in the last layer; below
     the least cost that a signal reaches its cheapest point stands in, and the area is ``unmatched``, since that point
     costs more. The value is that of the exact curve (in-sample) or of the merged curve; resamples are taken on the
-    band's costs, and moved by what the coarser curve differs from the exact one.
+    band's costs, and moved by what the coarser curve differs from the exact one; ``final_resampled`` is the last layer.
     """
     last = np.full(samples.size, samples.depth)
     final = float(tally_at(last, samples.outcomes).score(samples.measure))
-    final_draws = resampled_exits(last, samples.outcomes, weights).score(samples.measure)
+    final_draws = final_resampled.score(samples.measure)
     low, high = area_range
     areas = []
     for entry in entries:
@@ -178,8 +181,13 @@ def reaching(row: Row, cheapest: float, low: float) -> Row:
     return row._replace(status="unmatched", reason=joined(reason, row.reason))
 
 
-def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights: SampleWeights) -> list[Measured]:
-    """Oracle, final layer, every fixed layer, and fixed layers and random exits at exactly the suite's speed-ups."""
+def bound_rows(
+    columns: Columns, samples: Samples, questions: Questions, weights: SampleWeights, layers: LayerSums
+) -> list[Measured]:
+    """Oracle, final layer, every fixed layer, and fixed layers and random exits at exactly the suite's speed-ups.
+
+    ``layers`` are the resampled sums of every layer, made with the ``weights``.
+    """
     outcomes = samples.outcomes
     rows: list[Measured] = []
     bounds = [
@@ -193,7 +201,7 @@ def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights
         blank = Row(**columns, signal=bound.name, parameters="", operating_point=point, layer=layer, measure="")
         assert bound.exits is not None
         plain = tally_rows(blank, bound.tally, None, samples)
-        resampled = resampled_exits(bound.exits, outcomes, weights)
+        resampled = resampled_exits(bound.exits, outcomes, weights) if bound.layer is None else layers.at(bound.layer)
         drawn = with_intervals(tally_rows(blank, bound.tally, resampled, samples))
         # The speed-up of a fixed layer has no sampling error, which is no reason to call it unreliable.
         rows += [
@@ -201,7 +209,7 @@ def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights
             for exact, spread in zip(plain, drawn, strict=True)
         ]
     for speed_up in questions.every_speed_up:
-        rows += fixed_at_rows(columns, samples, speed_up, weights)
+        rows += fixed_at_rows(columns, samples, speed_up, layers)
         policy = random_at(outcomes, speed_up)
         if policy is not None:
             blank = Row(
@@ -216,16 +224,14 @@ def bound_rows(columns: Columns, samples: Samples, questions: Questions, weights
     return rows
 
 
-def fixed_at_rows(columns: Columns, samples: Samples, speed_up: float, weights: SampleWeights) -> list[Measured]:
+def fixed_at_rows(columns: Columns, samples: Samples, speed_up: float, layers: LayerSums) -> list[Measured]:
     """A fixed layer at exactly a speed-up, which every signal near it should beat; nothing beyond the layers."""
     outcomes = samples.outcomes
     bound = fixed_at(outcomes, speed_up)
     if bound is None:
         return []
     later, earlier, share = neighbouring_layers(outcomes.depth, speed_up, outcomes.costs)
-    late, early = (
-        resampled_exits(np.full(samples.size, layer, dtype=np.int64), outcomes, weights) for layer in (later, earlier)
-    )
+    late, early = layers.at(later), layers.at(earlier)
     how = (
         f"the expected value when a share of {share:.2f} exits at layer {earlier} and the others at layer {later}"
         if share

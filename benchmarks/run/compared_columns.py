@@ -171,6 +171,8 @@ def pair_rows(
 def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], Difference]:
     """The paired differences of all entries of one column: DeLong and influence values, or the bootstrap."""
     pairs = list(itertools.combinations(range(len(present)), 2))
+    if not pairs:  # nobody to differ from, so that no sample's influence is needed
+        return {}
     values = np.array([row.value for _, row in present])
     question = question_of(present[0][1])
     _, layer, decisions, measure = question

@@ -19,6 +19,7 @@ from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.speed.harness.ratios import Measured, Ratio, ratio
 from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
+from exitbench.benchmarks.statistics.bootstrap_weights import layer_sums
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import FEW, SampleWeights, listed_points, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import gather, listed_points_within_losses, nearest_listed_points
@@ -113,7 +114,8 @@ def read_everything(curve: Curve, drawn: SampleWeights) -> None:
     sums = weighted_tally(curve, curve.events.ends[points], drawn)
     index = nearest_listed_points(sums, np.array(SPEED_UPS))
     gather(sums, index)
-    weighted_rates(curve.scores, curve.outcomes, curve.thresholds[points], index[-1], drawn)
+    decisions = layer_sums(curve.outcomes, drawn).decisions
+    weighted_rates(curve.scores, curve.outcomes, curve.thresholds[points], index[-1], drawn, decisions)
     final = gather(sums, np.zeros(index.shape[1], dtype=np.int64)).score("accuracy")
     for points in listed_points_within_losses(sums, "accuracy", final, (0.5, 1.0), ROUNDING):
         gather(sums, points)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,7 @@ from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, Weights, resampled_exits
-from exitbench.benchmarks.statistics.resampled_rates import weighted_decisions
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, Weights
 from exitbench.errors import InputError
 from exitbench.memory_budget import memory_budget
 
@@ -39,8 +39,7 @@ class BootstrapWeights:
     def __init__(self, weights: dict[Role, Weights]) -> None:
         self.weights = weights
         self._drawn: dict[tuple[Role, bytes], SampleWeights] = {}
-        self._final: dict[tuple[Role, bytes], Tally] = {}
-        self._decisions: dict[tuple[Role, bytes], NDArray[np.float64]] = {}
+        self._layers: dict[tuple[Role, bytes], LayerSums] = {}
 
     def some(self, role: Role, rows: NDArray[np.bool_]) -> SampleWeights:
         """The weights of the samples at ``rows``, a mask."""
@@ -55,20 +54,78 @@ class BootstrapWeights:
         """The weights of all samples of one role."""
         return self.some(role, np.ones(len(self.weights[role]), dtype=bool))
 
-    def final(self, role: Role, rows: NDArray[np.bool_], outcomes: Outcomes) -> Tally:
-        """The last layer's resampled sums over some samples, [resamples]; the same for every signal."""
+    def layers(self, role: Role, rows: NDArray[np.bool_], outcomes: Outcomes) -> LayerSums:
+        """What every layer counts over some samples; the same for every signal.
+
+        Of more than half of the samples it is what all count less what the others do: so that the training samples of
+        a fold, whose others are asked for too, cost nothing.
+        """
         key = (role, rows.tobytes())
-        if key not in self._final:
-            last = np.full(outcomes.samples, outcomes.depth)
-            self._final[key] = resampled_exits(last, outcomes, self.all(role), rows)
-        return self._final[key]
+        if key not in self._layers:
+            if len(rows) < 2 * rows.sum() < 2 * len(rows):
+                others = self.layers(role, ~rows, outcomes)
+                self._layers[key] = self.layers(role, np.ones_like(rows), outcomes).less(others)
+            else:
+                self._layers[key] = layer_sums(outcomes, self.some(role, rows))
+        return self._layers[key]
+
+    def final(self, role: Role, rows: NDArray[np.bool_], outcomes: Outcomes) -> Tally:
+        """The last layer's resampled sums over some samples, [resamples]."""
+        return self.layers(role, rows, outcomes).at(outcomes.depth)
 
     def decisions(self, role: Role, rows: NDArray[np.bool_], outcomes: Outcomes) -> NDArray[np.float64]:
-        """The resampled decisions over some samples, [2, layers - 1, resamples]; the same for every signal."""
-        key = (role, rows.tobytes())
-        if key not in self._decisions:
-            self._decisions[key] = weighted_decisions(outcomes, self.some(role, rows))
-        return self._decisions[key]
+        """The resampled decisions over some samples, on wrong and right predictions, [2, layers - 1, resamples]."""
+        return self.layers(role, rows, outcomes).decisions
+
+
+@dataclass(frozen=True, eq=False)
+class LayerSums:
+    """Resampled sums of what the answers of every layer count, from one pass over the weights.
+
+    ``samples`` [resamples] is how many samples were drawn, ``counted`` [layers, resamples] the sums under the tally's
+    names, ``actual_positives`` [resamples] there for F1; ``costs`` [layers] are those of the outcomes.
+    """
+
+    samples: NDArray[np.float64]
+    counted: dict[str, NDArray[np.float64]]
+    actual_positives: NDArray[np.float64] | None
+    costs: NDArray[np.int64] | None
+
+    def at(self, layer: int) -> Tally:
+        """All of these samples exit at ``layer``, from 1: the resampled sums, each [resamples]."""
+        return Tally(
+            len(self.counted["correct"]),
+            self.samples,
+            layer * self.samples,
+            actual_positives=self.actual_positives,
+            cost=None if self.costs is None else float(self.costs[layer - 1]) * self.samples,
+            **{name: sums[layer - 1] for name, sums in self.counted.items()},
+        )
+
+    @property
+    def decisions(self) -> NDArray[np.float64]:
+        """Decisions of kind ``all`` on wrong and right predictions, whatever the signal: [2, layers - 1, resamples]."""
+        right = self.counted["correct"][:-1]
+        return np.stack([self.samples - right, right])
+
+    def less(self, others: LayerSums) -> LayerSums:
+        """The same without some of the samples; exact, since all sums are whole numbers."""
+        positives = None
+        if self.actual_positives is not None and others.actual_positives is not None:
+            positives = self.actual_positives - others.actual_positives
+        counted = {name: sums - others.counted[name] for name, sums in self.counted.items()}
+        return LayerSums(self.samples - others.samples, counted, positives, self.costs)
+
+
+def layer_sums(outcomes: Outcomes, drawn: SampleWeights) -> LayerSums:
+    """What every layer counts over the drawn samples."""
+    names, depth = list(outcomes.counted), outcomes.depth
+    ones = np.ones((1, outcomes.samples), dtype=bool)
+    positives = [] if outcomes.actual_positive is None else [outcomes.actual_positive[None]]
+    sums = drawn.sums(np.concatenate([*outcomes.counted.values(), ones, *positives])).astype(np.float64)
+    counted = {name: sums[number * depth : (number + 1) * depth] for number, name in enumerate(names)}
+    samples, *rest = sums[len(names) * depth :]
+    return LayerSums(samples, counted, rest[0] if rest else None, outcomes.costs)
 
 
 class LastWeights:

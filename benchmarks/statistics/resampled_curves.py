@@ -107,7 +107,7 @@ class SampleWeights:
 
         Where they are many, each block takes the place of the one before: fresh memory costs more than the product.
         """
-        size, everyone = len(self.samples), len(self.samples) == len(self.rows)
+        size = len(self.samples)
         height = min(max((BLOCK if most is None else most) // self.resamples, 1), size)
         buffer = np.empty((0 if self.are_few else height, self.resamples), dtype=np.float32)
         for start in range(0, size, height):
@@ -116,7 +116,7 @@ class SampleWeights:
                 yield drawn, np.asarray(self.weights[drawn], dtype=np.float32)
             else:
                 block = buffer[: drawn.stop - drawn.start]
-                np.copyto(block, self.weights[drawn if everyone else self.samples[drawn]])
+                np.copyto(block, self.weights[self.rows_of(drawn)])
                 yield drawn, block
                 let_go(self.weights)
 
@@ -126,10 +126,17 @@ class SampleWeights:
         ``largest`` bounds what a drawn sample contributes to any sum that is made of the product. Sums are exact:
         float32 where that holds them, else float64, with float32 inside of blocks that are small enough.
         """
-        if self.are_few and largest * len(self.samples) * 2 < LARGEST_EXACT:
+        if self.sums_fit(largest):
             return np.asarray(matrix @ self.weights)
-        exact_rows = max(int(LARGEST_EXACT // (LARGEST_WEIGHT * max(largest, 1.0))), 1)
-        return self._summed(matrix, exact_rows * self.resamples, np.float32)
+        return self._summed(matrix, self.exact_weights(largest), np.float32)
+
+    def sums_fit(self, largest: float) -> bool:
+        """Whether one product in float32 is exact, and its weights are at hand."""
+        return self.are_few and largest * len(self.samples) * 2 < LARGEST_EXACT
+
+    def exact_weights(self, largest: float) -> int:
+        """In how many weights float32 holds the sums exactly, whatever they are."""
+        return max(int(LARGEST_EXACT // (LARGEST_WEIGHT * max(largest, 1.0))), 1) * self.resamples
 
     def exact_times(self, matrix: Any) -> NDArray[np.float64]:
         """The same product in float64, for whole numbers beyond those of float32."""
@@ -146,8 +153,21 @@ class SampleWeights:
         return sums
 
     def sums(self, quantities: NDArray[Any]) -> NDArray[Any]:
-        """The weighted sums of ``quantities`` [..., samples] over the drawn samples, [..., resamples]."""
-        return self.times(quantities[..., self.samples].astype(np.float32), float(np.abs(quantities).max(initial=1)))
+        """The weighted sums of whole numbers [..., samples] over the drawn samples, [..., resamples].
+
+        Many numbers become float32 block by block, as the weights do.
+        """
+        largest = float(np.abs(quantities).max(initial=1))
+        if self.sums_fit(largest):
+            return self.times(quantities[..., self.samples].astype(np.float32), largest)
+        sums = np.zeros((*quantities.shape[:-1], self.resamples))
+        for drawn, weights in self.blocks(min(self.exact_weights(largest), BLOCK)):
+            sums += quantities[..., self.rows_of(drawn)].astype(np.float32) @ weights
+        return sums
+
+    def rows_of(self, drawn: slice) -> slice | NDArray[np.int64]:
+        """Which of the curve's samples some of the drawn ones are."""
+        return drawn if len(self.samples) == len(self.rows) else self.samples[drawn]
 
 
 def let_go(weights: NDArray[Any]) -> None:
@@ -277,7 +297,8 @@ def resampled_exits(
     They go over the drawn samples, or those of them that are ``counted``, a mask [samples].
     """
     columns = np.arange(outcomes.samples)
-    quantities: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples), "layers": exits}
+    short = np.int16  # a layer's number fits, and many samples take less memory
+    quantities: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples, short), "layers": exits.astype(short)}
     quantities |= {name: truth[exits - 1, columns] for name, truth in outcomes.counted.items()}
     if outcomes.actual_positive is not None:
         quantities["actual_positives"] = outcomes.actual_positive

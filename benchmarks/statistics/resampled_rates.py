@@ -18,48 +18,41 @@ from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, weighted_sums
 
 
-def weighted_decisions(outcomes: Outcomes, drawn: SampleWeights) -> NDArray[np.float64]:
-    """Decisions of kind ``all`` on wrong and on right predictions, whatever the signal, [2, layers - 1, resamples]."""
-    right = outcomes.correct[:-1, drawn.samples]
-    return drawn.times(np.stack([~right, right]).astype(np.float32)).astype(np.float64)
-
-
 def weighted_rates(
     scores: SignalScores,
     outcomes: Outcomes,
     thresholds: NDArray[np.float64],
     index: NDArray[np.int64],
     drawn: SampleWeights,
-    decisions: NDArray[np.float64] | None = None,
+    decisions: NDArray[np.float64],
 ) -> RateTally:
     """Decisions of kind ``all`` with the threshold ``thresholds[index[b]]`` in resample b, [layers - 1, resamples].
 
     ``thresholds`` are those of the listed points, from the most cautious on; only the drawn samples are counted.
-    ``decisions`` are :func:`weighted_decisions` where the caller has them already.
+    ``decisions`` [2, layers - 1, resamples] are those on wrong and on right predictions, whatever the signal.
     """
     low, high = int(index.min()), int(index.max())
     uncertainty_thresholds = -scores.sign * thresholds[low : high + 1]
     side: Literal["left", "right"] = "right" if scores.strict else "left"
     first = scores.first_exit_layer - 1
-    right, certainty = outcomes.correct[first:-1, drawn.samples], scores.permitted[:, drawn.samples]
-    cell = (
-        np.searchsorted(uncertainty_thresholds, -certainty.ravel(), side=side).reshape(certainty.shape).astype(np.int32)
-    )
-    cell[certainty == -np.inf] = len(uncertainty_thresholds)  # a layer without a score never says exit
-    always = cell == 0
+    right, certainty = outcomes.correct[first:-1], scores.permitted
     exits = np.zeros((2, outcomes.depth - 1, drawn.resamples))
-    sure = np.stack([always & ~right, always & right])
     last = (index - low).astype(np.int32)
     for samples, weights in drawn.blocks():
-        exits[:, first:] += sure[..., samples].astype(np.float32) @ weights
-        for layer, (cells, truths) in enumerate(zip(cell[:, samples], right[:, samples], strict=True)):
-            sometimes = np.flatnonzero((cells > 0) & (cells < len(uncertainty_thresholds)))
+        rows = drawn.rows_of(samples)
+        certainties, truths = certainty[:, rows], right[:, rows]
+        cells = np.searchsorted(uncertainty_thresholds, -certainties.ravel(), side=side).reshape(certainties.shape)
+        cells[certainties == -np.inf] = len(uncertainty_thresholds)  # a layer without a score never says exit
+        always = cells == 0
+        exits[:, first:] += np.stack([always & ~truths, always & truths]).astype(np.float32) @ weights
+        for layer, (cell, truth) in enumerate(zip(cells.astype(np.int32), truths, strict=True)):
+            sometimes = np.flatnonzero((cell > 0) & (cell < len(uncertainty_thresholds)))
             if len(sometimes):
                 counted = weights[sometimes]
-                counted *= cells[sometimes, None] <= last
-                truth = truths[sometimes]
-                exits[:, first + layer] += np.stack([~truth, truth]).astype(np.float32) @ counted
-    wrong, rights = weighted_decisions(outcomes, drawn) if decisions is None else decisions
+                counted *= cell[sometimes, None] <= last
+                kind = truth[sometimes]
+                exits[:, first + layer] += np.stack([~kind, kind]).astype(np.float32) @ counted
+    wrong, rights = decisions
     return RateTally(exits[0], wrong, rights - exits[1], rights)
 
 

@@ -22,7 +22,6 @@ from exitbench.benchmarks.results.vocabulary import Schedule
 from exitbench.benchmarks.run.evaluated_configurations import cache_weights
 from exitbench.benchmarks.statistics.deals import deal_error, mean_over_deals, stretched
 from exitbench.benchmarks.statistics.intervals import MOST_MISSING, interval
-from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.benchmarks.thresholds.evaluated_grid import evaluate_grid
 from exitbench.benchmarks.thresholds.per_layer import largest_speed_up, per_layer, per_layer_thresholds
@@ -99,7 +98,6 @@ def recommend(
     scored, merged = grid.scored, grid.merged
     samples = scored.samples("test")
     measure, final = samples.measure, final_layer(samples.outcomes)
-    assert final.exits is not None
     final_score = float(final.tally.score(measure))
     threshold: Threshold
     if schedule == "shared":
@@ -115,7 +113,8 @@ def recommend(
     ready = grid.chosen(point)
     assert deployed.exits is not None  # else it would have been refused
     chosen = grid.numbers[int(merged["in-sample"].choices.at(point).parts[0])]
-    final_draws = resampled_exits(final.exits, samples.outcomes, cache_weights(scored, questions).all("test"))
+    every_row = np.ones(samples.size, dtype=bool)
+    final_draws = cache_weights(scored, questions).final("test", every_row, samples.outcomes)
     draws = expected.resampled.score(measure)
     scores = [value.score(measure) for value in deals]
     return Recommendation(

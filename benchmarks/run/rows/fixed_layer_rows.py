@@ -21,8 +21,8 @@ from exitbench.benchmarks.run.evaluated_configurations import protocol_parts
 from exitbench.benchmarks.run.rows.measured import Measured, with_intervals
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
+from exitbench.benchmarks.statistics.bootstrap_weights import LayerSums
 from exitbench.benchmarks.statistics.deals import mean_over_deals
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
 from exitbench.benchmarks.suites.questions import Questions
 
 
@@ -86,16 +86,13 @@ def exits_of_parts(parts: tuple[Part, ...], layers: list[int], outcomes: Outcome
 
 
 def fixed_area_row(
-    columns: Mapping[str, Any], samples: Samples, area_range: tuple[float, float], weights: SampleWeights
+    columns: Mapping[str, Any], samples: Samples, area_range: tuple[float, float], resampled: LayerSums
 ) -> Row:
     """The mean score of fixed layers, randomised between neighbours, over the costs that all areas are taken over."""
     outcomes, measure, (low, high) = samples.outcomes, samples.measure, area_range
     curve = fixed_curve(outcomes)
     value = mean_below(curve.relative_cost, curve.score(measure), float(curve.score(measure)[0]), low, high)
-    layers = [
-        resampled_exits(np.full(samples.size, layer, dtype=np.int64), outcomes, weights)
-        for layer in range(1, samples.depth + 1)
-    ]
+    layers = [resampled.at(layer) for layer in range(1, samples.depth + 1)]
     costs, scores = (
         np.stack([tally.relative_cost for tally in layers]),
         np.stack([tally.score(measure) for tally in layers]),

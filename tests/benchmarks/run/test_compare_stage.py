@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.results.operating_point import at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.compare_stage import area_rows, compare_signals, dis_sources
 from exitbench.benchmarks.run.measurements import ComparedEntry
 from exitbench.benchmarks.scoring.score_store import Samples
+from exitbench.benchmarks.statistics.bootstrap_weights import layer_sums
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
 from exitbench.benchmarks.suites.questions import Questions
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
@@ -40,16 +42,16 @@ def entry(*, exact: bool) -> ComparedEntry:
     )
 
 
-def all_right() -> tuple[Samples, SampleWeights]:
-    """Nine samples that every layer gets right, and three resamples that draw each once."""
+def all_right() -> tuple[Samples, Tally]:
+    """Nine samples that every layer gets right, and the last layer in three resamples that draw each once."""
     samples = Samples(np.arange(9), np.zeros(9, dtype=int), np.zeros((5, 9), dtype=int), "accuracy")
-    return samples, SampleWeights.of(np.ones((9, 3), dtype=np.uint8))
+    return samples, layer_sums(samples.outcomes, SampleWeights.of(np.ones((9, 3), dtype=np.uint8))).at(5)
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_resamples_of_an_area_are_moved_to_the_exact_curve(exact: bool) -> None:
-    samples, weights = all_right()
-    (area,) = area_rows(COLUMNS, [entry(exact=exact)], samples, (0.2, 1.0), weights)
+    samples, final = all_right()
+    (area,) = area_rows(COLUMNS, [entry(exact=exact)], samples, (0.2, 1.0), final)
     # Trapezia by hand; a whole point over the whole range is a whole point of the mean.
     band = (0.4 * 70 + 0.4 * 85) / 0.8
     curve = (0.2 * 67 + 0.2 * 77 + 0.2 * 84 + 0.2 * 89) / 0.8
@@ -74,8 +76,8 @@ def cut(made: ComparedEntry, low: float, high: float) -> ComparedEntry:
 
 
 def test_a_curve_that_ends_before_full_cost_is_randomised_with_the_last_layer() -> None:
-    samples, weights = all_right()
-    (area,) = area_rows(COLUMNS, [cut(entry(exact=False), 0.2, 0.6)], samples, (0.2, 1.0), weights)
+    samples, final = all_right()
+    (area,) = area_rows(COLUMNS, [cut(entry(exact=False), 0.2, 0.6)], samples, (0.2, 1.0), final)
     # From 60 at 0.2 over 80 at 0.6 straight to the last layer's 100.
     assert area.row.value == pytest.approx((0.4 * 70 + 0.4 * 90) / 0.8)
     assert area.row.status == "ok"
@@ -84,18 +86,18 @@ def test_a_curve_that_ends_before_full_cost_is_randomised_with_the_last_layer() 
 
 
 def test_a_signal_that_does_not_reach_the_range_has_its_cheapest_point_there_and_is_unmatched() -> None:
-    samples, weights = all_right()
-    (area,) = area_rows(COLUMNS, [cut(entry(exact=False), 0.6, 1.0)], samples, (0.2, 1.0), weights)
+    samples, final = all_right()
+    (area,) = area_rows(COLUMNS, [cut(entry(exact=False), 0.6, 1.0)], samples, (0.2, 1.0), final)
     assert area.row.value == pytest.approx((0.4 * 80 + 0.4 * 85) / 0.8)
     assert area.row.status == "unmatched"
     assert "reaches down to relative cost 0.6 only" in area.row.reason
 
 
 def test_an_area_does_not_depend_on_the_other_signals() -> None:
-    samples, weights = all_right()
-    alone = area_rows(COLUMNS, [entry(exact=True)], samples, (1 / 3, 1.0), weights)[0]
+    samples, final = all_right()
+    alone = area_rows(COLUMNS, [entry(exact=True)], samples, (1 / 3, 1.0), final)[0]
     others = [cut(entry(exact=False), 0.6, 0.6), entry(exact=True), cut(entry(exact=False), 0.9, 0.9)]
-    beside = area_rows(COLUMNS, others, samples, (1 / 3, 1.0), weights)
+    beside = area_rows(COLUMNS, others, samples, (1 / 3, 1.0), final)
     assert beside[1].row == alone.row
     assert beside[2].row.status == "undefined"
 

@@ -1,14 +1,15 @@
 """BootstrapWeights are shared by a cache's signals, and by nothing else."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from exitbench.benchmarks.statistics import bootstrap_weights as draws
-from exitbench.benchmarks.statistics.bootstrap_weights import CALIBRATION_SEED, bootstrap_weights
+from exitbench.benchmarks.statistics.bootstrap_weights import CALIBRATION_SEED, bootstrap_weights, layer_sums
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
+from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
 from exitbench.errors import InputError
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
 
@@ -71,7 +72,7 @@ def test_many_weights_are_not_kept(tmp_path, monkeypatch):
     assert draws.LAST_WEIGHTS.weights is None
 
 
-@pytest.mark.parametrize("rows", [np.arange(30) % 2 == 0, np.ones(30, dtype=bool)])
+@pytest.mark.parametrize("rows", [np.arange(30) % 2 == 0, np.arange(30) % 3 > 0, np.ones(30, dtype=bool)])
 def test_sums_that_all_signals_share_are_sums_over_the_samples(tmp_path, rows):
     scored = made(tmp_path)
     outcomes, drawn = scored.samples().outcomes, bootstrap_weights(scored, 0, 8)
@@ -97,3 +98,30 @@ def test_of_many_weights_only_one_part_is_held_and_another_is_cut_out_again(tmp_
         np.testing.assert_array_equal(draws.some("test", half).weights, draws.weights["test"][half])
     assert draws.some("test", halves[0]) is not first
     assert draws.all("test") is whole
+
+
+@pytest.mark.parametrize(("metric", "costs"), [("accuracy", None), ("f1", (1.0, 2.5, 3.0, 8.0))])
+def test_one_pass_over_the_layers_has_the_sums_of_every_fixed_layer(tmp_path, metric, costs):
+    outcomes = dataclasses.replace(made(tmp_path, metric=metric).samples(), costs=costs).outcomes
+    rows = np.arange(30) % 3 > 0
+    drawn = SampleWeights.of(poisson_weights(np.arange(30), 0, 8), rows)
+    layers = layer_sums(outcomes, drawn)
+    for layer in range(1, 5):
+        exits = np.full(30, layer)
+        for name, sums in vars(resampled_exits(exits, outcomes, drawn)).items():
+            np.testing.assert_array_equal(getattr(layers.at(layer), name), sums, err_msg=name)
+
+
+def test_training_samples_of_folds_need_no_pass_over_the_weights(tmp_path, monkeypatch):
+    scored = made(tmp_path)
+    draws = bootstrap_weights(scored, 11, 8)  # no other test's
+    passes = []
+    made_sums = layer_sums
+    monkeypatch.setattr(
+        "exitbench.benchmarks.statistics.bootstrap_weights.layer_sums",
+        lambda outcomes, drawn: passes.append(drawn.rows.sum()) or made_sums(outcomes, drawn),
+    )
+    for fold in range(3):
+        for rows in (np.arange(30) % 3 == fold, np.arange(30) % 3 != fold):
+            draws.layers("test", rows, scored.samples().outcomes)
+    assert passes == [10, 30, 10, 10]

@@ -12,6 +12,7 @@ from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics import resampled_curves as weighted_curve
 from exitbench.benchmarks.statistics import resampled_points
+from exitbench.benchmarks.statistics.bootstrap_weights import layer_sums
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, listed_points, weighted_tally
 from exitbench.benchmarks.statistics.resampled_points import (
@@ -130,7 +131,9 @@ def test_rates_of_a_resample_count_its_samples_written_out(seed):
     curve = case.curve
     rows = np.arange(case.scores.samples) % 4 > 0
     index = np.random.default_rng(seed).integers(0, curve.points, B)
-    every = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, SampleWeights.of(weights, rows))
+    some = SampleWeights.of(weights, rows)
+    decisions = layer_sums(case.outcomes, some).decisions
+    every = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, some, decisions)
     reached = reached_tally(curve, curve.events.ends, index, SampleWeights.of(weights, rows))
     for column in range(B):
         if not (weights[:, column] * rows).any():
@@ -200,7 +203,8 @@ def test_a_layer_without_a_score_never_says_exit_however_generous_the_threshold(
     scores = SignalScores(np.array([[np.nan] * 4, [1.0, 2.0, 3.0, 4.0]]), ">=")
     outcomes = Outcomes(np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]], dtype=bool))
     ones = SampleWeights.of(np.ones((4, 1), dtype=np.uint8))
-    rates = weighted_rates(scores, outcomes, np.array([-np.inf]), np.zeros(1, dtype=np.int64), ones)
+    decisions = layer_sums(outcomes, ones).decisions
+    rates = weighted_rates(scores, outcomes, np.array([-np.inf]), np.zeros(1, dtype=np.int64), ones, decisions)
     assert rates.wrong_exits.tolist() == [[0], [2]]
     assert rates.right_continuations.tolist() == [[2], [0]]
 
@@ -225,7 +229,8 @@ def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
     def everything():
         some = SampleWeights.of(weights, rows)
         tally = weighted_tally(curve, curve.events.ends, some)
-        rates = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, some)
+        layers = layer_sums(case.outcomes, some)
+        rates = weighted_rates(case.scores, case.outcomes, curve.thresholds, index, some, layers.decisions)
         reached = reached_tally(curve, curve.events.ends, index, some)
         return [
             tally.layers,

@@ -64,8 +64,8 @@ def test_the_layer_is_chosen_where_the_protocol_chooses_and_read_on_the_scored_r
 
 
 def test_the_area_of_fixed_layers_is_that_of_straight_lines_between_their_accuracies(scored):
-    weights = cache_weights(scored, QUESTIONS).all("test")
-    row = fixed_area_row({**COLUMNS, "protocol": "in-sample"}, scored.samples(), (0.25, 1.0), weights)
+    layers = cache_weights(scored, QUESTIONS).layers("test", np.ones(90, dtype=bool), scored.samples().outcomes)
+    row = fixed_area_row({**COLUMNS, "protocol": "in-sample"}, scored.samples(), (0.25, 1.0), layers)
     fine = np.linspace(0.25, 1.0, 200_001)
     costs = np.arange(1, 7) / 6
     assert row.value == pytest.approx(np.interp(fine, costs, 100 * RIGHT.mean(axis=1)).mean(), abs=1e-4)
@@ -78,8 +78,8 @@ def test_the_area_of_fixed_layers_is_that_of_straight_lines_between_their_accura
 def test_the_area_of_an_f1_bends_between_layers(tmp_path):
     scored = scored_cache(tmp_path, LABELS, PREDICTIONS, SCORES, [configuration()], metric="f1")
     questions = dataclasses.replace(QUESTIONS, protocols=("in-sample",))
-    weights = cache_weights(scored, questions).all("test")
-    row = fixed_area_row({**COLUMNS, "protocol": "in-sample"}, scored.samples(), (0.25, 1.0), weights)
+    layers = cache_weights(scored, questions).layers("test", np.ones(90, dtype=bool), scored.samples().outcomes)
+    row = fixed_area_row({**COLUMNS, "protocol": "in-sample"}, scored.samples(), (0.25, 1.0), layers)
     positions = np.linspace(1.5, 6, 901)
     counts = [
         np.interp(positions, np.arange(1, 7), count)
