@@ -62,7 +62,7 @@ TASKS = {
 
 SEED_TASKS = {
     SMALL: (FIRST_TASK, "sst2", "banking77", "qqp", "mrpc", "qnli", "rte"),
-    LARGE: (FIRST_TASK, "mrpc", "rte"),
+    LARGE: (FIRST_TASK, "mrpc", "rte", "sst2", "qqp", "qnli"),
 }
 """MNLI first, since the others start from its networks; then from the shortest texts to the longest."""
 
@@ -147,7 +147,7 @@ class Network:
         rows, shown = (seeds, 32) if self.seed else (ROWS_SEEN, 200)
         words += ["--epochs", str(self.task.epochs(rows)), "--max-train-rows", str(rows)]
         words += ["--max-dev-rows", str(shown)]
-        return ["train", *words, *(["--precision", "bfloat16"] if self.seed and self.encoder == SMALL else [])]
+        return ["train", *words, *(["--precision", "bfloat16"] if self.seed or self.encoder == LARGE else [])]
 
     @property
     def splits(self) -> tuple[Split, ...]:

@@ -38,7 +38,7 @@ def rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measure
 def further_rate_rows(blank: Row, merged: MergedParts, samples: Samples) -> list[Measured]:
     """Both rates over all layers at a speed-up other than the rates' own: what an explorer shows, without intervals."""
     value = merged.at(blank.operating_point)
-    reason = joined(NO_INTERVAL, value.reason, blank.reason)
+    reason = joined(value.reason, blank.reason, NO_INTERVAL)
     here = blank._replace(n=samples.size, threshold=value.printed_threshold, reason=reason)
     rows: list[Measured] = []
     for decisions, tally in zip(DECISIONS, merged.decisions_at(blank.operating_point), strict=True):

@@ -9,6 +9,7 @@ from exitbench.benchmarks.baselines.baseline_table import pinned_rows
 from exitbench.benchmarks.run.compare_stage import fixed_at_rows
 from exitbench.benchmarks.run.compared_columns import smallest_difference_rows
 from exitbench.benchmarks.scoring.score_store import Samples
+from exitbench.benchmarks.statistics.bootstrap_weights import layer_sums
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
 from exitbench.places import FIXTURES
@@ -48,8 +49,8 @@ def fixed_rows(speed_up):
     labels = rng.integers(0, 2, 500)
     right = rng.random((6, 500)) < np.linspace(0.6, 0.9, 6)[:, None]
     samples = Samples(np.arange(500), labels, np.where(right, labels, 1 - labels), "accuracy")
-    weights = SampleWeights.of(poisson_weights(samples.ids, 0, 2000))
-    return right, {number.row.measure: number.row for number in fixed_at_rows(COLUMNS, samples, speed_up, weights)}
+    layers = layer_sums(samples.outcomes, SampleWeights.of(poisson_weights(samples.ids, 0, 2000)))
+    return right, {number.row.measure: number.row for number in fixed_at_rows(COLUMNS, samples, speed_up, layers)}
 
 
 def test_a_whole_fixed_layer_has_its_accuracy_with_the_binomial_error():
