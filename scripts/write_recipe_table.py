@@ -4,7 +4,7 @@
 
 What the tables need of the runs is kept in ``fixtures/studies/recipes.csv``, because most of the networks are not among
 the fixtures. A run's numbers take the place of those of its caches there, and all others stay: networks were trained on
-several machines. Without a run the tables are made of that file, and the list of systems of ``published/systems.toml``.
+several machines. Without a run the tables are made of that file.
 
 A number is the mean over the trainings of a recipe. Its 95% interval holds both what other rows and what other
 trainings would change: the variance of a mean over rows that all networks share, and the variance between trainings
@@ -15,21 +15,27 @@ training it is the run's own interval, over rows alone.
 import math
 import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from recipe_differences import differences_table
 
 from exitbench.atomic_files import write_text
 from exitbench.benchmarks.statistics.crossed_errors import MeanError, network_variance
 from exitbench.cache import TASKS
 from exitbench.models.training.recipe_registry import load_recipes
-from exitbench.reports.run_data.systems import paper_systems
 from exitbench.signals import load_registry
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "recipes.md"
 BEGIN, END = "<!-- begin: written by scripts/write_recipe_table.py -->\n", "<!-- end -->\n"
 STUDY = PAGE.parents[1] / "fixtures" / "studies" / "recipes.csv"
-SYSTEMS = "<!-- begin: the systems, written by scripts/write_recipe_table.py -->\n"
+DIFFERENCES = "<!-- begin: differences, written by scripts/write_recipe_table.py -->\n"
+SEVERAL = "sst2"
+"""The task on which every recipe has several trainings."""
 ENTROPY, LAYERS, SPEED_UP = "deebert", (2, 4), "speed_up=2"
 
 
@@ -81,13 +87,17 @@ def cell(rows: pd.DataFrame, networks: int) -> str:
     return f"{mean:.1f} [{low:.1f}, {high:.1f}]{some}"
 
 
-def of_rule(rows: pd.DataFrame, rule: str, networks: int) -> list[str]:
+def parts_of_rule(rows: pd.DataFrame, rule: str) -> list[pd.DataFrame]:
     """DIS at the layers and the score at twice the speed, of one exit rule."""
     signal = load_registry().make(rule)
     rows = rows[(rows.signal == signal.name) & (rows.parameters == signal.parameters_text)]
-    at_speed = rows[rows.operating_point == SPEED_UP]
-    ranking = [cell(rows[(rows.measure == "dis") & (rows.layer == layer)], networks) for layer in LAYERS]
-    return [*ranking, cell(at_speed, networks)]
+    ranking = [rows[(rows.measure == "dis") & (rows.layer == layer)] for layer in LAYERS]
+    return [*ranking, rows[rows.operating_point == SPEED_UP]]
+
+
+def of_rule(rows: pd.DataFrame, rule: str, networks: int) -> list[str]:
+    """The cells of :func:`parts_of_rule`."""
+    return [cell(part, networks) for part in parts_of_rule(rows, rule)]
 
 
 def task_table(scored: pd.DataFrame) -> str:
@@ -118,6 +128,24 @@ def generated(scored: pd.DataFrame) -> str:
     )
 
 
+def trainings(scored: pd.DataFrame) -> dict[str, dict[str, Sequence[float]]]:
+    """The values of every number of the tables by recipe, where all of at least two trainings have one.
+
+    A number that fewer than two recipes have is left out: there is nothing to compare.
+    """
+    recipes = load_recipes()
+    titles = ["last layer", *(f"entropy: DIS, layer {layer}" for layer in LAYERS), "entropy: score at 2x"]
+    numbers: dict[str, dict[str, Sequence[float]]] = {title: {} for title in [*titles, "own: score at 2x"]}
+    for name in sorted(recipes.classes):
+        rows = scored[scored.model == f"minilm-l6, {name}"]
+        own = parts_of_rule(rows, recipes.make(name).exit_rule)[-1]
+        parts = [rows[rows.signal == "final"], *parts_of_rule(rows, ENTROPY), own]
+        for title, part in zip(numbers, parts, strict=True):
+            if 1 < len(part) == rows.cache.nunique():
+                numbers[title][name] = part.value.tolist()
+    return {title: each for title, each in numbers.items() if len(each) > 1}
+
+
 def as_text(numbers: pd.DataFrame) -> str:
     """The kept numbers as a file."""
     return numbers.to_csv(index=False, float_format="%.4f", lineterminator="\n")
@@ -126,15 +154,6 @@ def as_text(numbers: pd.DataFrame) -> str:
 def study() -> pd.DataFrame:
     """The kept numbers."""
     return pd.read_csv(STUDY, keep_default_na=False, na_values={"layer": "", "low": "", "high": "", "std_err": ""})
-
-
-def systems_list() -> str:
-    """Every form of every system of the paper's main table, the closest first."""
-    lines = ["| system | ours | what runs | where it differs |", "|---|---|---|---|"]
-    for system in paper_systems():
-        for form in system.forms:
-            lines.append(f"| {system.name} | {form.ours} | {form.needs} | {form.differs} |")  # noqa: PERF401
-    return "\n".join(lines) + "\n"
 
 
 def replaced(page: str, begin: str, text: str) -> str:
@@ -153,8 +172,11 @@ def main() -> None:
                 raise SystemExit(f"{run}: expected networks trained by the recipes, found none")
             numbers = joined(numbers, measured)
         write_text(STUDY, as_text(numbers))
-    page = replaced(PAGE.read_text(encoding="utf-8"), SYSTEMS, systems_list())
-    write_text(PAGE, replaced(page, BEGIN, generated(study())))
+    numbers = study()
+    page = replaced(
+        PAGE.read_text(encoding="utf-8"), DIFFERENCES, differences_table(trainings(numbers[numbers.task == SEVERAL]))
+    )
+    write_text(PAGE, replaced(page, BEGIN, generated(numbers)))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,12 @@ def table() -> ModuleType:
 
 def measured(network: int, value: float, **changes: object) -> dict[str, object]:
     """A row of a result file for one network of recipe ``cosee``, whose own rule is the energy."""
-    row = {"cache": f"c{network}", "model": "minilm-l6, cosee", "task": "sst2", "protocol": "cross-fit"}
+    row: dict[str, object] = {
+        "cache": f"c{network}",
+        "model": "minilm-l6, cosee",
+        "task": "sst2",
+        "protocol": "cross-fit",
+    }
     row |= {"signal": "deebert", "parameters": "normalize=false", "operating_point": "speed_up=2", "decisions": ""}
     row |= {"layer": None, "measure": "accuracy", "status": "ok", "value": value}
     return row | {"low": value - 3, "high": value + 2, "std_err": 1.5} | changes
@@ -85,8 +90,9 @@ def test_several_runs_join_the_study_one_after_another(
     table: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, study = tmp_path / "recipes.md", tmp_path / "recipes.csv"
-    page.write_text(f"{table.SYSTEMS}{table.END}between\n{table.BEGIN}{table.END}after\n", encoding="utf-8")
-    study.write_text(table.as_text(table.kept(pd.DataFrame([measured(7, 50.0)]))), encoding="utf-8")
+    page.write_text(f"{table.DIFFERENCES}{table.END}between\n{table.BEGIN}{table.END}after\n", encoding="utf-8")
+    others = [measured(number, 60.0 + number, model="minilm-l6, sum") for number in (8, 9)]
+    study.write_text(table.as_text(table.kept(pd.DataFrame([measured(7, 50.0), *others]))), encoding="utf-8")
     monkeypatch.setattr(table, "PAGE", page)
     monkeypatch.setattr(table, "STUDY", study)
     for name, rows in (("a", [measured(1, 78.0)]), ("b", [measured(1, 70.0), measured(2, 81.0)]), ("none", [])):
@@ -96,9 +102,10 @@ def test_several_runs_join_the_study_one_after_another(
     monkeypatch.setattr("sys.argv", ["write_recipe_table.py", str(tmp_path / "a"), str(tmp_path / "b")])
     table.main()
     kept = table.study()
-    assert list(zip(kept.cache, kept.value, strict=True)) == [("c1", 70.0), ("c2", 81.0), ("c7", 50.0)]
+    assert list(zip(kept.cache, kept.value, strict=True))[:3] == [("c1", 70.0), ("c2", 81.0), ("c7", 50.0)]
     written = page.read_text(encoding="utf-8")
     assert "| `cosee` | 3 |" in written and "67.0 [" in written and written.endswith("after\n")
+    assert "| entropy: score at 2x | 2 |" in written, "the two recipes with several trainings"
     monkeypatch.setattr("sys.argv", ["write_recipe_table.py", str(tmp_path / "none")])
     with pytest.raises(SystemExit, match="expected networks trained by the recipes, found none"):
         table.main()
@@ -115,9 +122,21 @@ def test_a_task_is_scored_by_its_own_measure(table: ModuleType) -> None:
     assert scores == ["71.0 [68.0, 73.0]", "62.0 [59.0, 64.0]"]
 
 
+def test_a_number_is_compared_where_every_training_of_several_has_it(table: ModuleType) -> None:
+    energy = {"signal": "e-lang", "parameters": "temperature=1,center=false"}
+    rows = [measured(number, 70.0 + number) for number in (1, 2, 3)]
+    rows += [measured(number, 60.0 + number, **energy) for number in (1, 3)]  # the second is not near 2x
+    rows += [measured(number, 80.0 + number, model="minilm-l6, sum") for number in (4, 5)]
+    rows += [measured(6, 75.0, model="minilm-l6, mean")]
+    numbers = table.trainings(table.kept(pd.DataFrame(rows)))
+    assert numbers["entropy: score at 2x"] == {"cosee": [71.0, 72.0, 73.0], "sum": [84.0, 85.0]}
+    assert numbers.keys() == {"entropy: score at 2x"}, "by its own rule only one of the two has all"
+
+
 def test_the_page_shows_the_kept_numbers(table: ModuleType) -> None:
-    page = table.PAGE.read_text(encoding="utf-8")
-    for begin, text in ((table.BEGIN, table.generated(table.study())), (table.SYSTEMS, table.systems_list())):
+    page, numbers = table.PAGE.read_text(encoding="utf-8"), table.study()
+    differences = table.differences_table(table.trainings(numbers[numbers.task == table.SEVERAL]))
+    for begin, text in ((table.BEGIN, table.generated(numbers)), (table.DIFFERENCES, differences)):
         assert f"{begin}\n{text}\n{table.END}" in page, "run: python scripts/write_recipe_table.py"
 
 

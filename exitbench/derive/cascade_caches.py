@@ -28,8 +28,8 @@ SETTLED = ("operations", "milliseconds")
 def cascade(members: Sequence[Cache], out: Path, *, costs: Sequence[float] | None = None) -> None:
     """Write the last layers of complete networks, the cheapest first, as one network whose costs add up.
 
-    The caches hold the same samples by id, in any order, with the same labels. ``costs`` is what each network costs
-    alone, in one unit; without it the caches must say it in operations or milliseconds.
+    The caches hold the same samples of one split by id, in any order, with the same labels. ``costs`` is what each
+    network costs alone, in one unit; without it the caches must say it in operations or milliseconds.
     """
     if len(members) < 2:
         raise InputError(f"expected at least two caches to cascade, found {len(members)}")
@@ -87,6 +87,9 @@ def same_samples(first: Cache, member: Cache) -> NDArray[np.intp]:
         raise InputError(
             f"expected caches of one task, found {task.name} in {first.name}, {other.name} in {member.name}"
         )
+    split, other_split = first.manifest.split, member.manifest.split
+    if split != other_split:  # an id is a sample's within its split: row 7 of dev is not row 7 of train
+        raise InputError(f"expected caches of one split, found {split} in {first.name}, {other_split} in {member.name}")
     order = positions(first.ids, member.ids)
     if order is None:
         shared = len(np.intersect1d(first.ids, member.ids))

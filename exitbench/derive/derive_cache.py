@@ -79,8 +79,10 @@ def derive_folders(
 
 def refuse_unfit(method: AnswerMethod, train: Cache, source: Cache) -> None:
     """An InputError where the caches are not of one network, or lack what the method reads."""
+    revisions = train.manifest.model.revision, source.manifest.model.revision
     for name, learned_from, answered in (
         ("model", train.manifest.model.name, source.manifest.model.name),
+        ("revision", *(revisions if all(revisions) else ("", ""))),
         ("layers", train.layers, source.layers),
         ("widths", train.widths, source.widths),
         ("classes", train.manifest.task.classes, source.manifest.task.classes),

@@ -87,6 +87,9 @@ def test_other_samples_labels_or_costs_are_refused(pair: list[Cache], tmp_path: 
         cascade(
             [small, network(tmp_path / "t", 2, 4, np.arange(12), task=Task("other", ("no", "yes")))], tmp_path / "out"
         )
+    rows_of_train = network(tmp_path / "seen", 4, 5, np.arange(12), split="train")  # the same numbers, other samples
+    with pytest.raises(InputError, match="expected caches of one split, found dev in small, train in seen"):
+        cascade([small, rows_of_train], tmp_path / "out", costs=[1, 2])
     small.__dict__["labels"] = 1 - small.labels
     with pytest.raises(InputError, match="expected the same labels, found others in large than in small"):
         cascade([small, large], tmp_path / "out", costs=[1, 2])

@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -172,6 +173,23 @@ def test_caches_of_other_networks_are_refused(train: Cache, source: Cache, tmp_p
     with pytest.raises(InputError, match="reads features, which cache small does not hold"):
         derive(METHODS.make("heads"), Cache(tmp_path / "small"), source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_caches_of_other_weights_are_refused(train: Cache, source: Cache, tmp_path: Path) -> None:
+    """Two trainings of one model differ in their revision, where both caches say it; heads are not in every cache."""
+
+    def at(cache: Cache, revision: str | None, name: str) -> Cache:
+        shutil.copytree(cache.path, tmp_path / name)
+        model = replace(cache.manifest.model, revision=revision)
+        (tmp_path / name / "manifest.json").write_text(replace(cache.manifest, model=model).to_json())
+        return Cache(tmp_path / name)
+
+    learned, answered, unknown = at(train, "1" * 64, "t1"), at(source, "2" * 64, "s2"), at(source, None, "s0")
+    with pytest.raises(InputError, match=r"found other revision: 1{64} in t1, 2{64} in s2"):
+        derived("ensemble[weights=equal]", learned, answered, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert derived("ensemble[weights=equal]", learned, unknown, tmp_path / "a").rows == source.rows
+    assert derived("ensemble[weights=equal]", learned, at(source, "1" * 64, "s1"), tmp_path / "b").rows == source.rows
 
 
 def test_damaged_sources_are_refused(source: Cache, tmp_path: Path) -> None:

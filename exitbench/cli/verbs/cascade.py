@@ -20,8 +20,8 @@ def command(
 ) -> None:
     """Make one network of complete ones: a sample that is not trusted goes on to the next, and pays for both.
 
-    The caches hold the same samples by id. Costs are taken from the caches where these say them in operations or
-    milliseconds, else from `--costs`.
+    The caches hold the same samples of one split by id. Costs are taken from the caches where these say them in
+    operations or milliseconds, else from `--costs`.
 
     **Example**
 

@@ -40,8 +40,10 @@ class ClassMeanAnswers(DerivedAnswers):
         answers = []
         for layer, (means, distances) in enumerate(self.means, 1):
             features = source.features(layer, rows).double()
-            away = [torch.linalg.vector_norm(features - mean, dim=1) for mean in means]
-            answers.append(-torch.stack(away, dim=1) / distances)
+            room, away = torch.empty_like(features), features.new_empty(len(features), len(means))
+            for number, mean in enumerate(means):  # one array for all classes: the C library keeps what is made anew
+                torch.linalg.vector_norm(torch.sub(features, mean, out=room), dim=1, out=away[:, number])
+            answers.append(-away / distances)
         return answers
 
 

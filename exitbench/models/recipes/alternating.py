@@ -31,7 +31,9 @@ class AlternatingSteps(TrainingRecipe):
         "https://aclanthology.org/2021.eacl-main.8",
     )
     exit_rule: ClassVar[str] = "deebert"
-    published: ClassVar[str] = "AdamW at 2e-5 without warm-up or decay, batches of 8, 3 epochs, a pooler per layer"
+    published: ClassVar[str] = (
+        "AdamW at 2e-5 falling linearly, no warm-up, no weight decay, batches of 8, 3 epochs, a pooler per layer"
+    )
 
     def stages(self, depth: int) -> tuple[Stage, ...]:
         return (Stage("all exits", tuple(range(1, depth + 1))),)

@@ -28,7 +28,7 @@ class MixedRegime(TrainingRecipe):
         "https://arxiv.org/abs/2407.14320",
     )
     exit_rule: ClassVar[str] = "right-tool"
-    published: ClassVar[str] = "not looked up"
+    published: ClassVar[str] = "each stage until validation data stop it; rates not looked up"
 
     def stages(self, depth: int) -> tuple[Stage, ...]:
         return (Stage("final exit", (depth,)), Stage("all exits", tuple(range(1, depth + 1))))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -22,6 +23,7 @@ from exitbench.reports.tables.systems.systems_table import systems_tables
 from exitbench.reports.tables.table import Table, TableRow
 from exitbench.signals.registry.discovery import load_registry
 from tests.support.page_runs import once, suite
+from tests.support.scripts import script
 from tests.support.shown_numbers import check_numbers
 
 LISTED = tomllib.loads((PUBLISHED / FILE).read_text())
@@ -73,7 +75,7 @@ def test_the_page_on_recipes_lists_every_form_and_says_why_two_systems_have_no_r
         for form in system["form"]:
             start = f"| {system['name']} | {form['ours']} | {form['signal']}"
             assert any(line.startswith(start) and form["differs"] in line for line in page.splitlines()), (
-                "run: python scripts/write_recipe_table.py"
+                "run: python scripts/write_systems_table.py"
             )
     for system in systems_without_row():
         assert re.search(rf"\b{system.name}\b", page.partition("## What is not here")[2])
@@ -181,6 +183,28 @@ def test_the_scores_are_those_of_the_result_file(trained: FinishedRun, table: Ta
             assert shown == (expected.value, expected.low, expected.high)
             assert cache in cell.notes and not cell.best and not cell.tied
     assert check_numbers(trained, [table]) > 30
+
+
+@pytest.mark.long
+def test_the_page_on_recipes_keeps_the_same_numbers(trained: FinishedRun, table: Table) -> None:
+    """A line for each system and network, with what the table shows of it and how sure that is."""
+    kept = script("write_systems_table").kept(trained)
+    results = pd.read_parquet(trained.path / "results.parquet").set_index(["cache", "signal", "operating_point"])
+    results = results[results.measure == "accuracy"]
+    assert kept[kept.system == "BERxiT"].cache.tolist() == ["lte-1", "lte-2", "lte-m"]
+    assert len(kept) == len(kept.drop_duplicates(["cache", "system"])) > 8
+    for line in kept.itertuples():
+        signal = line.signal.partition("[")[0]
+        there = results.loc[[(line.cache, signal, "speed_up=2")]]
+        if signal == "e-lang":
+            there = there[there.parameters.str.endswith("center=false")]
+        near = there[there.decisions == ""].iloc[0]
+        exact = there[there.decisions == "randomised"].value
+        last = results.loc[[(line.cache, "final", "final")]].iloc[0]
+        shown = [line.value, line.low, line.high, line.std_err, line.last_value, line.last_std_err]
+        expected = [near.value, near.low, near.high, near.std_err, last.value, last.std_err]
+        assert shown == pytest.approx(expected, nan_ok=True) and line.status == near.status
+        assert [line.exact] == pytest.approx(exact.tolist() or [math.nan], nan_ok=True)
 
 
 @pytest.mark.long
