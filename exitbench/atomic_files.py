@@ -209,6 +209,15 @@ def _write_all(descriptor: int, view: memoryview) -> None:
         view = view[disk.write(descriptor, view) :]
 
 
+def remove_folders(folder: Path) -> None:
+    """Remove a folder with the many folders in it, some at once: the disk's journal takes them together, too."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(FLUSHING_THREADS) as threads:
+        list(threads.map(disk.remove, list(folder.iterdir())))  # the list raises what kept one from being removed
+    disk.remove(folder)
+
+
 def _flush_below(folder: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

@@ -8,10 +8,15 @@ stay: only what the folder's inventory lists is replaced. Any other table, and e
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 
-from exitbench.atomic_files import make_directory, write_text
+from exitbench import atomic_files
+from exitbench.atomic_files import make_directory, move_files, reason, write_text
 from exitbench.benchmarks.measures.cost_file import read_cost
-from exitbench.output_folder import UNITS, VIEWS, claimed
+from exitbench.errors import InputError
+from exitbench.output_folder import DRAFTS, UNITS, VIEWS, claimed
 from exitbench.reports.findings.findings import findings
 from exitbench.reports.formats.all_formats import FORMATS
 from exitbench.reports.main_tables import main_tables, table_index
@@ -46,9 +51,24 @@ def write_views(run: FinishedRun) -> None:
         texts[INDEX] = table_index(run, tables)
         names = [PAGE, *(f"{TABLES}/{name}" for name in texts)]
         folder.begin(VIEWS, names if text is None else [*names, FINDINGS])
-        make_directory(run.path / TABLES)
-        for name, content_text in texts.items():
-            write_text(run.path / TABLES / name, content_text)
+        write_tables_together(run.path, texts)
         if text is not None:
             write_text(run.path / FINDINGS, text)
         write_text(run.path / PAGE, page)
+
+
+def write_tables_together(path: Path, texts: Mapping[str, str]) -> None:
+    """Write files into the folder of tables: made apart, then flushed together, since each waits for the disk."""
+    scratch = path / DRAFTS
+    try:
+        atomic_files.disk.remove(scratch)  # what a killed process left
+        stage = scratch / TABLES
+        make_directory(stage)
+        for name, text in texts.items():
+            (stage / name).write_bytes(text.encode())
+        move_files(stage, path / TABLES)
+    except OSError as error:
+        raise InputError(f"{path / TABLES}: cannot be written: {reason(error)}") from error
+    finally:
+        with suppress(OSError):  # the next call removes it
+            atomic_files.disk.remove(scratch)

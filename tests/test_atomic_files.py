@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exitbench import atomic_files
-from exitbench.atomic_files import Disk, whole_file, whole_folder, write_text, write_whole
+from exitbench.atomic_files import Disk, remove_folders, whole_file, whole_folder, write_text, write_whole
 from exitbench.errors import InputError
 
 
@@ -202,3 +202,25 @@ def test_few_open_files_are_enough_to_flush_a_folder_and_to_remove_it(
     assert {path.name for path in flushed} == {"file", "deeper", "target"}
     atomic_files.disk.remove(folder)
     assert {path.name for path in tmp_path.iterdir()} == {"target"}
+
+
+def test_many_folders_are_removed_with_their_files_and_what_cannot_be_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        (tmp_path / "units" / f"unit-{number}" / "deep").mkdir(parents=True)
+        (tmp_path / "units" / f"unit-{number}" / "deep" / "file").write_text("x")
+    (tmp_path / "units" / "note").write_text("a file among them")
+
+    class StuckDisk(Disk):
+        def remove(self, path: Path) -> None:
+            if path.name == "unit-7":
+                raise OSError(errno.EIO, "input/output error")
+            super().remove(path)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="input/output error"):
+        patch.setattr(atomic_files, "disk", StuckDisk())
+        remove_folders(tmp_path / "units")
+    assert (tmp_path / "units" / "unit-7" / "deep" / "file").exists()
+    remove_folders(tmp_path / "units")
+    assert names(tmp_path) == []

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from exitbench.atomic_files import move_files
+from exitbench.atomic_files import move_files, remove_folders
 from exitbench.benchmarks.results.files import RunFiles, check_unique, read_parquet, write_json, write_table
 from exitbench.benchmarks.results.schema import ACROSS, SCHEMAS, rows_of, rows_table, table_of
 from exitbench.benchmarks.run.across_caches.across_rows import across_rows
@@ -140,7 +140,7 @@ def run_suite(
         write_json(out / UNITS / JOINED / RECORD, record)
         move_files(out / UNITS / JOINED, out, last=RECORD)
         if not failures:
-            shutil.rmtree(out / UNITS)
+            remove_folders(out / UNITS)
         return RunOutcome(out, tuple(failures), tuple(left_out), tuple(broken))
 
 

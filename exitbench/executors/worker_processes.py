@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing.context import SpawnContext, SpawnProcess
 
+from exitbench.executors.pandas_later import load_pandas_later
 from exitbench.executors.set_aside import OWN_PROCESS
 
 LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
@@ -35,12 +36,15 @@ def get_ready(modules: Sequence[str], *, kernel: bool) -> None:
     """What a worker does first: end with its parent, leave Ctrl-C to it, and import what its units will need.
 
     A terminal sends Ctrl-C to all processes; only the first one answers it, and the others go with it.
+    Pandas comes only where a unit makes a frame; a run's units make none.
     """
     OWN_PROCESS.begin()
     end_with_parent(kernel=kernel)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in modules:
         importlib.import_module(module)
+    if "pyarrow" in sys.modules:
+        load_pandas_later()
 
 
 def end_with_parent(*, kernel: bool) -> None:

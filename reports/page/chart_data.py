@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
 from exitbench.reports.page.explorer import lines_of, steps
+from exitbench.reports.page.grouped_columns import GroupedColumns, grouped_columns
 from exitbench.reports.page.page_room import PageRoom, by_network
+from exitbench.reports.page.stored_points import CURVE_KEY
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
 
@@ -21,66 +23,73 @@ COVERAGES = 60
 """As many coverages as one curve keeps; a screen of a few hundred points shows no more."""
 
 
+Lines = Mapping[tuple[str, str], int]
+"""The number of every line of a page, by signal and parameters."""
+
+
 def chart_data(run: FinishedRun, room: PageRoom) -> dict[str, dict[str, Any]]:
     """By cache, under its leading protocol: a panel of curves per layer, a histogram per signal and layer.
 
     Caches that a page has no room for are not there.
     """
     numbers = {line: number for number, line in enumerate(lines_of(run))}
-    risks = rows_by_cache(run.risk_coverage)
-    bins = rows_by_cache(run.histograms[run.histograms["kind"] == "scores"])
+    risks = ChartRows(grouped_columns(run.files.columns("risk_coverage"), CURVE_KEY), numbers)
+    bins = ChartRows(grouped_columns(run.files.columns("histograms"), CURVE_KEY), numbers, kind="scores")
 
     def charts_of(cache: CacheMetadata) -> dict[str, Any]:
         key = (cache.name, run.leading_protocol([cache]))
-        return {"risk": risk_panels(risks(key), numbers), "scores": score_panels(bins(key), numbers)}
+        return {"risk": risk_panels(risks, key), "scores": score_panels(bins, key)}
 
     kept = room.kept(CHARTS_SHARE, ((cache.name, partial(charts_of, cache)) for cache in by_network(run.caches)))
     return {cache.name: kept[cache.name] for cache in run.caches if cache.name in kept}
 
 
-def rows_by_cache(frame: pd.DataFrame) -> Callable[[tuple[str, str]], pd.DataFrame]:
-    """What gives the rows of a cache and protocol, found in one pass: a search for each cache is one for each."""
-    positions = frame.groupby(["cache", "protocol"], observed=True, sort=False).indices
-    nothing = frame.iloc[:0]
-    return lambda key: frame.iloc[positions[key]] if key in positions else nothing
+class ChartRows:
+    """Columns by cache and protocol, and there by line and layer; with ``kind`` only the rows of that kind."""
+
+    def __init__(self, columns: GroupedColumns, numbers: Lines, kind: str = "") -> None:
+        self.columns, self._kind = columns, kind
+        self._lines: dict[tuple[str, str], list[tuple[int, NDArray[np.int64]]]] = {}
+        for (cache, protocol, signal, parameters), rows in columns.rows_of.items():
+            if (signal, parameters) in numbers:
+                self._lines.setdefault((cache, protocol), []).append((numbers[signal, parameters], rows))
+
+    def by_layer(self, key: tuple[str, str]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+        """The rows of a cache and protocol of every line and layer, by the number of the line, then by layer."""
+        for number, rows in sorted(self._lines.get(key, []), key=lambda line: line[0]):
+            kept = rows[self.columns.is_text("kind", rows, self._kind)] if self._kind else rows
+            layers = self.columns.numbers("layer", kept)
+            for layer in np.unique(layers[~np.isnan(layers)]):
+                yield number, int(layer), kept[layers == layer]
 
 
-def risk_panels(frame: pd.DataFrame, numbers: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
+def risk_panels(risks: ChartRows, key: tuple[str, str]) -> list[dict[str, Any]]:
     """One panel per layer with the curve of every entry."""
-    panels = []
-    for layer, at_layer in frame.groupby("layer", observed=True):
-        lines: list[dict[str, Any]] = []
-        for (signal, parameters), curve in at_layer.groupby(["signal", "parameters"], sort=False, observed=True):
-            number = numbers.get((str(signal), str(parameters)))
-            if number is None:
-                continue
-            kept = np.unique(np.linspace(0, len(curve) - 1, min(COVERAGES, len(curve))).round().astype(np.int64))
-            coverage, risk = (curve[name].to_numpy(np.float64)[kept] for name in ("coverage", "risk"))
-            lines.append({"signal": number, "coverage": steps(coverage / 0.001), "risk": steps(risk / 0.01)})
-        panels.append({"layer": int(str(layer)), "lines": sorted(lines, key=lambda line: line["signal"])})
-    return panels
+    lines: dict[int, list[dict[str, Any]]] = {}
+    for number, layer, rows in risks.by_layer(key):
+        kept = rows[np.unique(np.linspace(0, len(rows) - 1, min(COVERAGES, len(rows))).round().astype(np.int64))]
+        coverage, risk = (risks.columns.numbers(name, kept) for name in ("coverage", "risk"))
+        line = {"signal": number, "coverage": steps(coverage / 0.001), "risk": steps(risk / 0.01)}
+        lines.setdefault(layer, []).append(line)
+    return [{"layer": layer, "lines": lines[layer]} for layer in sorted(lines)]
 
 
-def score_panels(frame: pd.DataFrame, numbers: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
+def score_panels(bins: ChartRows, key: tuple[str, str]) -> list[dict[str, Any]]:
     """One histogram per entry and layer, right and wrong predictions apart."""
     panels = []
-    names = ["signal", "parameters", "layer"]
-    for (signal, parameters, layer), bins in frame.groupby(names, observed=True, sort=False):
-        number = numbers.get((str(signal), str(parameters)))
-        if number is None:
-            continue
-        low, high = float(bins["low"].min()), float(bins["high"].max())
+    for number, layer, rows in bins.by_layer(key):
+        low, high, right, wrong = (bins.columns.numbers(name, rows) for name in ("low", "high", "right", "wrong"))
         panels.append(
             {
                 "signal": number,
-                "layer": int(str(layer)),
-                "low": edge_text(low),
-                "high": edge_text(high),
-                "right": steps(bins["right"].to_numpy(np.float64)),
-                "wrong": steps(bins["wrong"].to_numpy(np.float64)),
+                "layer": layer,
+                "low": edge_text(float(low.min())),
+                "high": edge_text(float(high.max())),
+                "right": steps(right),
+                "wrong": steps(wrong),
             }
         )
-    return sorted(panels, key=lambda panel: (panel["signal"], panel["layer"]))
+    return panels
 
 
 def edge_text(value: float) -> str:

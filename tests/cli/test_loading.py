@@ -40,7 +40,7 @@ def test_a_run_to_its_verdict_loads_no_frames_no_statistics_and_nothing_that_dra
 @pytest.mark.process
 def test_pyarrow_still_gives_frames_after_pandas_was_put_off() -> None:
     script = (
-        "import sys\nfrom exitbench.cli.loading.pandas_later import load_pandas_later\nload_pandas_later()\n"
+        "import sys\nfrom exitbench.executors.pandas_later import load_pandas_later\nload_pandas_later()\n"
         "import pyarrow as pa\ntable = pa.table({'a': [1, 2], 'b': ['x', None]})\n"
         "assert 'pandas' not in sys.modules\n"
         "frame = table.to_pandas()\nimport pandas\nassert isinstance(frame, pandas.DataFrame)\n"
@@ -48,6 +48,17 @@ def test_pyarrow_still_gives_frames_after_pandas_was_put_off() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "{'a': [1, 2], 'b': ['x', None]} [1.5]\n"
+
+
+@pytest.mark.process
+def test_a_worker_that_measures_makes_arrays_without_pandas() -> None:
+    script = (
+        "import sys\nfrom exitbench.cli.verbs.run import MODULES\n"
+        "from exitbench.executors.worker_processes import get_ready\nget_ready(MODULES, kernel=False)\n"
+        "import pyarrow as pa\npa.array([1.5, None])\nprint('pandas' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "False\n"
 
 
 def listed(*words: str) -> tuple[str, str, list[str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from exitbench.cli.loading.garbage_collection import search_garbage_rarely
 from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
 from exitbench.cli.terminal import echo
 
@@ -50,6 +51,7 @@ def command(
     from exitbench.reports.run_summary import verdict_lines
     from exitbench.reports.write_views import PAGE, write_views
 
+    search_garbage_rarely()
     if len({run.resolve() for run in runs}) < len(runs):
         raise InputError("expected different runs, found the same folder twice")
     if out is not None:

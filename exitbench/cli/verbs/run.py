@@ -12,6 +12,7 @@ import typer
 
 from exitbench.cli.ctrl_c import stopping
 from exitbench.cli.fit_cache_option import FitCacheOption, fit_cache
+from exitbench.cli.loading.garbage_collection import search_garbage_rarely
 from exitbench.cli.options.executor_option import ExecutorOption, chosen_executor
 from exitbench.cli.options.jobs_option import processes_for
 from exitbench.cli.options.memory_option import MemoryOption, use_memory
@@ -104,9 +105,9 @@ def command(
     use_memory(memory)
     from exitbench.cache.object_store import is_url, refuse_finished_copy, upload_folder
     from exitbench.cli.loading.declared_names import refuse_unknown_names
-    from exitbench.cli.loading.pandas_later import load_pandas_later
     from exitbench.cli.signals_option import load, separate_signals
     from exitbench.errors import InputError
+    from exitbench.executors.pandas_later import load_pandas_later
     from exitbench.executors.worker_processes import one_thread_per_process
 
     share = parse_part(part)
@@ -216,6 +217,7 @@ def run_and_report(
     from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.reports.run_summary import summary_lines, verdict_lines
 
+    search_garbage_rarely()
     with claimed(folder):  # until its report is written
         arguments = ["exitbench", *sys.argv[1:]]
         outcome = run_suite(

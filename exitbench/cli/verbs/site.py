@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from exitbench.cli.loading.garbage_collection import search_garbage_rarely
 from exitbench.cli.terminal import echo
 
 
@@ -34,6 +35,7 @@ def command(
     from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.reports.site import INDEX, write_site
 
+    search_garbage_rarely()
     if len({run.resolve() for run in runs}) < len(runs):
         raise InputError("expected different runs, found the same folder twice")
     refuse_foreign(out)  # before anything is made

@@ -57,8 +57,8 @@ def command(
     if not file.is_file():
         raise InputError(f"expected a Python file with a signal, found none at {file}")
     from exitbench.cli.loading.declared_names import refuse_unknown_names
-    from exitbench.cli.loading.pandas_later import load_pandas_later
     from exitbench.cli.signals_option import load, separate_signals
+    from exitbench.executors.pandas_later import load_pandas_later
 
     texts = separate_signals(signals) or RIVALS.split(",")
     refuse_unknown_names(texts, signals_dir or [])
