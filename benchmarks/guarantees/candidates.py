@@ -20,6 +20,7 @@ from exitbench.benchmarks.replay.exit_quotas import thresholds_of_exits
 from exitbench.benchmarks.replay.exit_rule import per_layer_exits
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.vocabulary import Schedule
+from exitbench.benchmarks.scoring.roomy import arange
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
 SHARED_GRID = 100
@@ -49,7 +50,7 @@ class Candidate:
 
 def losses_at(losses: NDArray[np.float64], exits: NDArray[np.int64]) -> NDArray[np.float64]:
     """The losses [samples] of exiting at the layers ``exits`` (from 1); ``losses`` [layers, samples]."""
-    return losses[exits - 1, np.arange(losses.shape[1])]
+    return losses[exits - 1, arange(losses.shape[1])]
 
 
 def path_losses(
@@ -104,7 +105,7 @@ def running_losses(curve: Curve, losses: NDArray[np.float64]) -> NDArray[np.floa
     """The sum of ``losses`` [layers, samples] at every operating point, [points]."""
     events = curve.events
     change = losses[events.earlier - 1, events.samples] - losses[events.later - 1, events.samples]
-    return np.asarray(np.concatenate([[0.0], np.cumsum(change)])[events.ends] + losses[-1].sum())
+    return np.asanyarray(np.concatenate([[0.0], np.cumsum(change)])[events.ends] + losses[-1].sum())
 
 
 def per_layer_path(

@@ -21,6 +21,7 @@ from exitbench.benchmarks.guarantees.procedures import (
     smallest_passing,
 )
 from exitbench.benchmarks.guarantees.split import betting_order
+from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
 ProcedureName = Literal["learn-then-test", "risk-control", "conformal-consistency"]
@@ -69,7 +70,7 @@ class Evidence:
     def weights(self) -> NDArray[np.float64]:
         """The weight of each row, [rows]: each unit counts once."""
         if self.groups is None:
-            return np.ones(len(self.ids))
+            return full(len(self.ids), 1.0, np.float64)
         _, number, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)
         return np.asarray(1.0 / sizes[number])
 

@@ -17,6 +17,7 @@ from exitbench.benchmarks.guarantees.split import CHOOSING, certifying_part
 from exitbench.benchmarks.replay.trade_off_curve import Curve, trade_off_curve
 from exitbench.benchmarks.results.vocabulary import Schedule
 from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.score_store import ScoredCache
 
 
@@ -35,7 +36,7 @@ class Half:
     def exits(self, candidate: Candidate | None) -> NDArray[np.int64]:
         """The exit layers [samples] of a candidate; all at the last layer without one."""
         if candidate is None:
-            return np.full(self.outcomes.samples, self.outcomes.depth, dtype=np.int64)
+            return full(self.outcomes.samples, self.outcomes.depth, np.int64)
         return candidate.exits(self.evidence.scores)
 
     def cost(self, candidate: Candidate | None) -> float:

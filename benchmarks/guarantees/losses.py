@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.scoring.roomy import roomy
+
 RiskName = Literal["consistency", "harm", "gap", "error", "brier"]
 Range = Literal["0 or 1", "0 to 1", "up to 1"]
 """The values that a loss takes, once it is divided by its bound; the last with negative ones."""
@@ -68,20 +70,21 @@ def layer_losses(
     ``predictions`` [layers, samples]; ``truth`` [samples]; ``probabilities`` [layers, samples, classes] are for the
     Brier score only.
     """
+    predictions = roomy(predictions)
     last = predictions[-1]
     if risk.name == "consistency":
-        return np.asarray(predictions != last, dtype=np.float64)
+        return (predictions != last).astype(np.float64)
     if risk.name == "brier":
         if probabilities is None:
             raise ValueError("the Brier score needs probabilities")
         right = np.eye(probabilities.shape[2])[truth]
         scores = ((probabilities - right) ** 2).sum(axis=2)
         return np.asarray((scores - scores[-1]) / risk.bound)
-    wrong: NDArray[np.float64] = np.asarray(predictions != truth, dtype=np.float64)
+    wrong: NDArray[np.float64] = (predictions != truth).astype(np.float64)
     if risk.name == "error":
         return wrong
     gap = wrong - wrong[-1]
-    return np.asarray(gap if risk.name == "gap" else np.maximum(gap, 0.0))
+    return gap if risk.name == "gap" else np.maximum(gap, 0.0)
 
 
 def unit_means(values: NDArray[np.float64], groups: NDArray[np.int64] | None) -> NDArray[np.float64]:

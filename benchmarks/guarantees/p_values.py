@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from exitbench.benchmarks.scoring.roomy import arange
 from exitbench.benchmarks.statistics.paired_signs import binomial_cdf
 
 Losses = NDArray[np.float64]
@@ -50,7 +51,7 @@ def betting_p_value(losses: Losses, limit: float, level: float) -> float:
     are best there. The result depends on the order of the losses, which must not depend on them.
     """
     count = len(losses)
-    seen = np.arange(1, count + 1)
+    seen = arange(count + 1, 1)
     means = (0.5 + np.cumsum(losses)) / (seen + 1)
     variances = (0.25 + np.cumsum((losses - means) ** 2)) / (seen + 1)
     before = np.concatenate([[0.25], variances[:-1]])

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.protocols.splits import Part
-from exitbench.benchmarks.statistics.hashed_randomness import hash64
+from exitbench.benchmarks.scoring.roomy import order_of
+from exitbench.benchmarks.statistics.hashed_randomness import sample_words
 from exitbench.errors import InputError
 
 SPLIT_STREAM = 0x73706C74
@@ -23,7 +24,7 @@ CHOOSING = "choosing"
 
 def choosing_rows(units: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
     """The half that everything is chosen on, a mask [samples]; samples of one of the ``units`` stay together."""
-    return np.asarray(hash64(seed, units, SPLIT_STREAM) % np.uint64(2) == 0)
+    return np.asanyarray(sample_words(seed, units, SPLIT_STREAM) % np.uint64(2) == 0)
 
 
 def certifying_part(units: NDArray[np.int64], seed: int) -> Part:
@@ -39,4 +40,4 @@ def certifying_part(units: NDArray[np.int64], seed: int) -> Part:
 
 def betting_order(units: NDArray[np.int64], seed: int) -> NDArray[np.intp]:
     """The order in which distinct ``units`` [units] are bet on, as an index."""
-    return np.lexsort((units, hash64(seed, units, ORDER_STREAM)))
+    return order_of(sample_words(seed, units, ORDER_STREAM))

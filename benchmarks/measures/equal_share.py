@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.placements import Placements
 from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.scoring.roomy import arange, empty
 
 FEWEST_AT_THE_CUT = 5
 """At least so many samples on either side tell the error rate at the cut."""
@@ -55,7 +56,7 @@ class EqualShareErrors:
     def influence(self, measure: str) -> NDArray[np.float64]:
         """The influence values of a rate in percent, [samples]; the root of their sum of squares is its error."""
         decisions = self.decisions(measure)
-        return np.asarray((100.0 * self.errors - self.rate(measure) * decisions) / decisions.sum())
+        return (100.0 * self.errors - self.rate(measure) * decisions) / decisions.sum()
 
 
 def equal_share_errors(ranking: Ranking, layer: int) -> EqualShareErrors:
@@ -65,7 +66,7 @@ def equal_share_errors(ranking: Ranking, layer: int) -> EqualShareErrors:
     if not ranking.scored[layer - 1]:
         here = ranking.some_layers(slice(layer - 1, layer))
         parts = Ranking(np.zeros_like(here.certainty), here.right, here.folds).sorted_parts(1)
-    errors, count = np.empty(ranking.samples), 0.0
+    errors, count = empty(ranking.samples, np.float64), 0.0
     for rows, part in parts:
         shares, at_the_cut = exit_shares(part), error_rate_at_the_cut(part)
         easy = part.easy_ranked.astype(np.float64)
@@ -105,7 +106,7 @@ def exit_shares(part: Placements) -> NDArray[np.float64]:
     """The chance of each sample to exit, from the least certain on, [samples]; they sum to the right predictions."""
     size, cut = len(part.order), cut_of(part)
     if part.sizes is None:
-        return (np.arange(size) >= cut).astype(np.float64)
+        return (arange(size) >= cut).astype(np.float64)
     ends = np.cumsum(part.sizes)
     return np.repeat(np.clip((ends - cut) / part.sizes, 0.0, 1.0), part.sizes)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.roomy import blocks, zeros
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
 
@@ -47,8 +48,8 @@ class RateTally:
     @property
     def exit_share(self) -> NDArray[np.float64]:
         """The share of all decisions that are exits, in percent; NaN without any decision."""
-        right_exits = np.asarray(self.right_decisions) - self.right_continuations
-        return _percent(self.wrong_exits + right_exits, np.asarray(self.wrong_decisions) + self.right_decisions)
+        right_exits = np.asanyarray(self.right_decisions) - self.right_continuations
+        return _percent(self.wrong_exits + right_exits, np.asanyarray(self.wrong_decisions) + self.right_decisions)
 
     def sum_layers(self) -> RateTally:
         """All layers together: the sum over the first axis."""
@@ -70,8 +71,8 @@ class RateTally:
 
 
 def _percent(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
-    size = np.asarray(whole, dtype=np.float64)
-    return np.divide(100.0 * np.asarray(part), size, out=np.full_like(size, np.nan), where=size > 0)
+    size = np.asanyarray(whole).astype(np.float64, copy=False)
+    return np.divide(100.0 * np.asanyarray(part), size, out=np.full_like(size, np.nan), where=size > 0)
 
 
 def check_decisions(decisions: str) -> None:
@@ -85,17 +86,15 @@ def rates_at_threshold(
 ) -> RateTally:
     """The decisions at each internal layer, [layers - 1], counted one by one."""
     check_decisions(decisions)
-    right = outcomes.correct[:-1]
-    exits = scores.passes(threshold)
-    counted = np.ones_like(exits)
-    if decisions == "reached":
-        counted[1:] = ~np.logical_or.accumulate(exits, axis=0)[:-1]
-    return RateTally(
-        (exits & counted & ~right).sum(axis=1),
-        (counted & ~right).sum(axis=1),
-        (~exits & counted & right).sum(axis=1),
-        (counted & right).sum(axis=1),
-    )
+    counts = np.zeros((4, outcomes.depth - 1), dtype=np.int64)
+    for some in blocks(outcomes.samples):
+        right, exits = outcomes.correct[:-1, some], scores.passes(threshold, some)
+        counted = np.ones_like(exits)
+        if decisions == "reached":
+            counted[1:] = ~np.logical_or.accumulate(exits, axis=0)[:-1]
+        kinds = (exits & counted & ~right, counted & ~right, ~exits & counted & right, counted & right)
+        counts += np.stack([kind.sum(axis=1) for kind in kinds])
+    return RateTally(*counts)
 
 
 def rates_everywhere(curve: Curve, decisions: Decisions = "all") -> RateTally:
@@ -120,7 +119,10 @@ def _everywhere_all(curve: Curve) -> RateTally:
         exits.append(len(ranked) - np.searchsorted(ranked, certainty_thresholds, side=side))
     rights = int(right.sum())
     return RateTally(
-        exits[0], np.full(curve.points, right.size - rights), rights - exits[1], np.full(curve.points, rights)
+        exits[0],
+        np.broadcast_to(right.size - rights, curve.points),
+        rights - exits[1],
+        np.broadcast_to(rights, curve.points),
     )
 
 
@@ -128,19 +130,19 @@ def _everywhere_reached(curve: Curve) -> RateTally:
     """A sample that exits at layer e had a decision at layers 1..min(e, M-1), and exited early once if e < M."""
     events, right = curve.events, curve.outcomes.correct
     depth, samples = right.shape
-    right_decisions = np.zeros((depth + 1, samples), dtype=np.int64)
+    right_decisions = zeros((depth + 1, samples), np.int16)
     np.cumsum(right[:-1], axis=0, out=right_decisions[1:-1])
     right_decisions[-1] = right_decisions[-2]
-    decisions = np.minimum(np.arange(depth + 1), depth - 1)[:, None]
-    exits_right = np.zeros((depth + 1, samples), dtype=np.int64)
+    decisions = np.minimum(np.arange(depth + 1), depth - 1).astype(np.int16)[:, None]
+    exits_right = zeros((depth + 1, samples), np.int16)
     exits_right[1:-1] = right[:-1]
-    exits_wrong = np.zeros((depth + 1, samples), dtype=np.int64)
+    exits_wrong = zeros((depth + 1, samples), np.int16)
     exits_wrong[1:-1] = ~right[:-1]
 
-    def running(quantity: NDArray[np.int64]) -> NDArray[np.int64]:
+    def running(quantity: NDArray[np.int16]) -> NDArray[np.int64]:
         change = quantity[events.earlier, events.samples] - quantity[events.later, events.samples]
-        sums = quantity[-1].sum() + np.concatenate([[0], np.cumsum(change)])
-        return np.asarray(sums[events.ends], dtype=np.int64)
+        sums = quantity[-1].sum(dtype=np.int64) + np.concatenate([[0], np.cumsum(change, dtype=np.int64)])
+        return np.asanyarray(sums[events.ends], dtype=np.int64)
 
     rights = running(right_decisions)
     return RateTally(running(exits_wrong), running(decisions - right_decisions), rights - running(exits_right), rights)

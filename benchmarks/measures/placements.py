@@ -16,6 +16,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.scoring.roomy import arange, empty
+
 Moments = tuple[int, int, int]
 """How many samples, and the sum and the sum of squares of twice the pairs that each wins."""
 
@@ -95,7 +97,7 @@ class Placements:
 
     def won(self, *, strict: bool) -> NDArray[np.int64]:
         """Twice the pairs each sample wins, in the order of the samples, [samples]."""
-        ranked = np.empty(len(self.order), dtype=np.int64)
+        ranked = empty(len(self.order), np.int64)
         for kind, of_kind in ((self.hard, ~self.easy_ranked), (self.easy, self.easy_ranked)):
             won = kind.doubled - kind.tied if strict and kind.tied is not None else kind.doubled
             ranked[of_kind] = won if self.sizes is None else np.repeat(won, self.sizes)[of_kind]
@@ -135,7 +137,8 @@ def _untied_placements(order: NDArray[np.intp], easy: NDArray[np.bool_]) -> list
     harmonic = harmonic_numbers(size)
     hard_at, hard_rank, hard_ends = _of_kind(~easy)
     easy_at, easy_rank, easy_ends = _of_kind(easy)
-    hard_doubled = 2 * (np.repeat(np.diff(easy_ends), np.diff(hard_ends)) - hard_at + hard_rank)
+    easies_of = np.diff(easy_ends) if layers == 1 else np.repeat(np.diff(easy_ends), np.diff(hard_ends))
+    hard_doubled = 2 * (easies_of - hard_at + hard_rank)
     easy_doubled = 2 * (easy_at - easy_rank)
     hard_moments, easy_moments = _untied_moments(hard_doubled, hard_ends), _untied_moments(easy_doubled, easy_ends)
     covered = harmonic.take(size - 1 - hard_at)
@@ -166,7 +169,7 @@ def _of_kind(marked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.i
     counts = np.count_nonzero(marked, axis=1)
     ends = np.concatenate([[0], np.cumsum(counts)])
     at = np.flatnonzero(marked)
-    rank = np.arange(len(at))
+    rank = arange(len(at))
     for layer in range(1, layers):
         at[ends[layer] : ends[layer + 1]] -= size * layer
         rank[ends[layer] : ends[layer + 1]] -= ends[layer]
@@ -209,6 +212,6 @@ def best_risk_area(size: int, hard: int) -> float:
 @lru_cache(maxsize=64)
 def harmonic_numbers(count: int) -> NDArray[np.float64]:
     """H(0)..H(count), [count + 1], not to be written to: every layer of a cache asks for the same ones."""
-    numbers = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, count + 1))])
+    numbers = np.concatenate([[0.0], np.cumsum(1.0 / arange(count + 1, 1))])
     numbers.flags.writeable = False
     return numbers

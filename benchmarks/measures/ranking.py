@@ -25,6 +25,7 @@ from exitbench.benchmarks.measures.placements import Moments, Placements, best_r
 from exitbench.benchmarks.results.status import FEWEST_OF_A_KIND, Verdict
 from exitbench.benchmarks.results.vocabulary import TIES, Ties
 from exitbench.benchmarks.scoring.groups import summed_by_group
+from exitbench.benchmarks.scoring.roomy import zeros
 from exitbench.errors import InputError
 
 TOGETHER = 1 << 16
@@ -207,7 +208,7 @@ class Ranking:
         variance of the paired difference.
         """
         row = layer - 1
-        won, others = np.zeros(self.samples), np.zeros(self.samples)
+        won, others = (zeros(self.samples, np.float64) for _ in range(2))
         for rows, part in zip(self._parts, self._placed[row], strict=True):
             hard, easy = _kinds(part)
             won[rows] = part.won(strict=_strict(ties)) / 2
@@ -215,7 +216,7 @@ class Ranking:
         kind = np.where(self.right[row], self.easy[row], self.hard[row])
         score = self.dis(ties)[row] / 100.0
         spread = np.sqrt(kind / np.maximum(kind - 1, 1))
-        return np.asarray(100.0 * spread * (won - score * others) / self.pairs[row], dtype=np.float64)
+        return 100.0 * spread * (won - score * others) / self.pairs[row]
 
     def verdict(self, layer: int) -> Verdict:
         """Whether DIS at ``layer`` (from 1) exists, and whether its error can be believed."""

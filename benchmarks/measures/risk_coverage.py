@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.scoring.roomy import arange
+
 
 def risk_at(certainty: NDArray[np.float64], wrong: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The expected error rate among the k most certain samples, k = 1..n, [samples]; tied samples in random order.
@@ -18,4 +20,4 @@ def risk_at(certainty: NDArray[np.float64], wrong: NDArray[np.bool_]) -> NDArray
     ranked = certainty[order]
     group = np.concatenate([[0], np.cumsum(ranked[1:] != ranked[:-1])])
     share = np.bincount(group, weights=wrong[order].astype(np.float64)) / np.bincount(group)
-    return np.asarray(np.cumsum(share[group]) / np.arange(1, len(order) + 1))
+    return np.asanyarray(np.cumsum(share[group]) / arange(len(order) + 1, 1))

@@ -24,6 +24,7 @@ from exitbench.benchmarks.replay.tally import Tally, score_influence
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.status import Status
 from exitbench.benchmarks.scoring.groups import clustering, standard_error
+from exitbench.benchmarks.scoring.roomy import empty, full
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.scoring.set_aside import set_aside
 from exitbench.benchmarks.statistics.deals import mean_over_deals
@@ -66,7 +67,7 @@ class MergedParts:
         alike = len(set(self.choices.chosen_names(point))) == 1
         exits: NDArray[np.int64] | None = None
         if status != "undefined":
-            exits = np.zeros(len(self.parts[0].test), dtype=np.int64)
+            exits = empty(len(self.parts[0].test), np.int64)
             for part, value in zip(self.parts, values, strict=True):
                 assert value.exits is not None
                 exits[part.test] = value.exits
@@ -160,7 +161,7 @@ class MergedParts:
         """The standard error of a loss, from the influence of each scored row on both scores."""
         assert value.exits is not None
         outcomes, measure = self.samples.outcomes, self.samples.measure
-        last = np.full(self.samples.size, self.samples.depth)
+        last = full(self.samples.size, self.samples.depth, np.int64)
         moves = score_influence(last, outcomes, measure) - score_influence(value.exits, outcomes, measure)
         return standard_error(moves, self.samples.groups)
 
@@ -223,10 +224,10 @@ class MergedParts:
         A layer at which some part has no score has none.
         """
         chosen = self.choices.chosen(self.choices.primary)
-        merged = np.empty((chosen[0].certainty.shape[0], len(self.parts[0].test)))
+        merged = empty((chosen[0].certainty.shape[0], len(self.parts[0].test)), np.float64)
         for part, result in zip(self.parts, chosen, strict=True):
             merged[:, part.test] = result.certainty
-        merged[np.isnan(merged).any(axis=1)] = np.nan
+        merged[[bool(np.isnan(row).any()) for row in merged]] = np.nan
         return set_aside(merged)
 
     def ranking(self, right: NDArray[np.bool_]) -> Ranking:

@@ -13,6 +13,7 @@ from exitbench.benchmarks.replay.operating_points import ROUNDING
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve, trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Measure
+from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, ScoredCache
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.bootstrap_weights import BootstrapWeights
@@ -83,7 +84,7 @@ class PartCurves:
         key: tuple[str, Role] = (variant if self.learns else PLAIN, "test")
         if key not in self._whole:
             curve = self.whole(variant, "test")
-            every_row = np.ones(curve.outcomes.samples, dtype=bool)
+            every_row = full(curve.outcomes.samples, True, bool)
             self._whole = {key: self._tally(curve, event_indices, "test", every_row)}
         return self._whole[key]
 

@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.scoring.roomy import full, zeros
 from exitbench.benchmarks.scoring.score_store import Role
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.errors import InputError
@@ -78,13 +79,13 @@ def parts_of(
 
     A fold without samples is no part. Raises InputError where a part would have nothing to choose on.
     """
-    everything = np.ones(len(units), dtype=bool)
+    everything = full(len(units), True, bool)
     if protocol == "in-sample":
         return (Part("all samples", "in-sample", "test", everything, everything, folds(units, seed, count)),)
     if protocol == "held-out":
         if calibration is None:
             raise InputError("protocol held-out needs a calibration cache")
-        chosen_on = np.ones(calibration, dtype=bool)
+        chosen_on = full(calibration, True, bool)
         return (Part("calibration cache", "held-out", "calibration", chosen_on, everything),)
     if protocol != "cross-fit":
         raise InputError(f"expected the protocol in-sample, cross-fit or held-out, found {protocol!r}")
@@ -115,7 +116,7 @@ def fold_numbers(parts: tuple[Part, ...]) -> NDArray[np.int64] | None:
     """Which part scores each test sample, [samples], where pairs must stay within a part; else ``None``."""
     if len(parts) == 1:
         return None
-    numbers = np.zeros(len(parts[0].test), dtype=np.int64)
+    numbers = zeros(len(parts[0].test), np.int64)
     for number, part in enumerate(parts):
         numbers[part.test] = number
     return numbers

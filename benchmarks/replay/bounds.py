@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from exitbench.benchmarks.replay.tally import Tally, tally_at
 from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.roomy import blocks, empty, full
 from exitbench.errors import InputError
 
 BISECTIONS = 200
@@ -39,7 +40,9 @@ class Bound:
 
 def oracle(outcomes: Outcomes) -> Bound:
     """The cheapest way to be right as often as any layer allows."""
-    exits = outcomes.correct.argmax(axis=0) + 1
+    exits = empty(outcomes.samples, np.int64)
+    for some in blocks(outcomes.samples):
+        exits[some] = outcomes.correct[:, some].argmax(axis=0) + 1
     return Bound("oracle", None, exits, tally_at(exits, outcomes))
 
 
@@ -47,7 +50,7 @@ def fixed_layer(outcomes: Outcomes, layer: int) -> Bound:
     """Every sample exits at ``layer``, from 1 to the depth."""
     if not 1 <= layer <= outcomes.depth:
         raise InputError(f"expected a layer from 1 to {outcomes.depth}, found {layer}")
-    exits = np.full(outcomes.samples, layer, dtype=np.int64)
+    exits = full(outcomes.samples, layer, np.int64)
     return Bound("fixed", layer, exits, tally_at(exits, outcomes))
 
 

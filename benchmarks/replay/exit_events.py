@@ -10,10 +10,12 @@ samples (of exit layers, of right answers) becomes a running sum of what the eve
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.scoring.roomy import empty, full
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
 
@@ -34,6 +36,11 @@ class ExitEvents:
     ends: NDArray[np.int64]
     thresholds: NDArray[np.float64]
 
+    @cached_property
+    def rising(self) -> NDArray[np.float64]:
+        """The values with their sign turned, as a search needs them, [distinct]."""
+        return -self.values
+
     def running_sum(self, truth: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The number of samples whose answer has ``truth`` [layers, samples], at every operating point."""
         flat, width = truth.astype(np.int8).ravel(), np.int64(truth.shape[1])
@@ -50,7 +57,7 @@ class ExitEvents:
         return self._from_full_depth(int(costs[-1]) * samples, costs[self.earlier - 1] - costs[self.later - 1])
 
     def _from_full_depth(self, start: int, change: NDArray[np.integer]) -> NDArray[np.int64]:
-        sums = np.empty(len(change) + 1, dtype=np.int64)
+        sums = empty(len(change) + 1, np.int64)
         sums[0] = start
         np.cumsum(change, out=sums[1:])
         sums[1:] += start
@@ -65,7 +72,8 @@ def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalSco
     if scores.integers is not None:  # such a signal keeps only the ends of its few points
         return exit_events(scores)
     chosen = rows.take(whole.samples)
-    until = np.zeros(len(chosen) + 1, dtype=np.int64)
+    until = empty(len(chosen) + 1, np.int64)
+    until[0] = 0
     np.cumsum(chosen, out=until[1:])
     kept, ends = np.flatnonzero(chosen), until.take(whole.ends)
     happens = np.flatnonzero(ends[1:] > ends[:-1])
@@ -83,11 +91,11 @@ def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalSco
 def exit_events(scores: SignalScores) -> ExitEvents:
     """The events of one signal, by one sort of the running maximum's records."""
     running, first, depth = scores.running, scores.first_exit_layer, scores.depth
-    record = np.empty(running.shape, dtype=bool)
+    record = empty(running.shape, bool)
     np.greater(running[:1], -np.inf, out=record[:1])  # nothing exits before the first layer with a score
     np.greater(running[1:], running[:-1], out=record[1:])
-    later = np.empty(running.shape, dtype=np.int16)
-    after = np.full(scores.samples, depth, dtype=np.int16)
+    later = empty(running.shape, np.int16)
+    after = full(scores.samples, depth, np.int16)
     for row in range(len(running) - 1, -1, -1):
         later[row] = after
         after = np.where(record[row], np.int16(first + row), after)
@@ -98,7 +106,7 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     order = np.argsort(falling)
     falling, records = falling[order], records[order]
     rows, samples = np.divmod(records, number(scores.samples))
-    new = np.empty(len(falling), dtype=bool)
+    new = empty(len(falling), bool)
     new[:1] = True
     np.not_equal(falling[1:], falling[:-1], out=new[1:])
     starts = np.flatnonzero(new)
@@ -108,7 +116,7 @@ def exit_events(scores: SignalScores) -> ExitEvents:
         thresholds = scores.sign * certainty_thresholds(values, strict=scores.strict)
     else:
         thresholds = np.sort(np.array(scores.integers, dtype=np.float64) * -scores.sign) * -scores.sign
-        ends = ends[passed(values, thresholds * scores.sign, strict=scores.strict)]
+        ends = ends[passed(-values, thresholds * scores.sign, strict=scores.strict)]
     return ExitEvents(
         samples.astype(np.int32),
         later.ravel()[records],
@@ -120,10 +128,13 @@ def exit_events(scores: SignalScores) -> ExitEvents:
 
 
 def passed(
-    values: NDArray[np.float64], certainty_thresholds: NDArray[np.float64], *, strict: bool
+    rising: NDArray[np.float64], certainty_thresholds: NDArray[np.float64], *, strict: bool
 ) -> NDArray[np.int64]:
-    """How many of the falling ``values`` pass each threshold on certainty: lie above it, or (not ``strict``) on it."""
-    return np.searchsorted(-values, -certainty_thresholds, side="left" if strict else "right").astype(np.int64)
+    """How many values pass each threshold on certainty: lie above it, or (not ``strict``) on it.
+
+    ``rising`` are the falling values with their sign turned.
+    """
+    return np.searchsorted(rising, -certainty_thresholds, side="left" if strict else "right").astype(np.int64)
 
 
 def certainty_thresholds(values: NDArray[np.float64], *, strict: bool) -> NDArray[np.float64]:

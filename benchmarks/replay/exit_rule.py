@@ -6,6 +6,7 @@ The whole trade-off curve (``trade_off_curve``) must agree with this everywhere;
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.scoring.roomy import blocks, empty, full
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
 from exitbench.exit_rule import PASSES, exits
@@ -19,7 +20,10 @@ def exit_layers(scores: SignalScores, threshold: float) -> NDArray[np.int64]:
     >>> exit_layers(entropy, 0.3).tolist()
     [3, 1]
     """
-    return exits(scores.values, scores.direction, scores.first_exit_layer, threshold)
+    layers: NDArray[np.int64] = empty(scores.samples, np.int64)
+    for some in blocks(scores.samples):
+        layers[some] = exits(scores.values[:, some], scores.direction, scores.first_exit_layer, threshold)
+    return layers
 
 
 def exit_histogram(exits_at: NDArray[np.int64], depth: int) -> NDArray[np.int64]:
@@ -40,7 +44,7 @@ def per_layer_exits(scores: SignalScores, thresholds: NDArray[np.float64]) -> ND
             f"signal {scores.signal!r}: expected a threshold for each of {scores.depth - 1} internal layers, "
             f"found {thresholds.tolist()}"
         )
-    exits_at = np.full(scores.samples, scores.depth, dtype=np.int64)
+    exits_at = full(scores.samples, scores.depth, np.int64)
     for layer in range(scores.depth - 1, scores.first_exit_layer - 1, -1):
         exits_at[PASSES[scores.direction](scores.values[layer - 1], thresholds[layer - 1])] = layer
     return exits_at

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from exitbench.benchmarks.results.status import Verdict
 from exitbench.benchmarks.scoring.outcomes import FULL_COST, TASK_SCORES, Measure, Outcomes
+from exitbench.benchmarks.scoring.roomy import arange, blocks
 from exitbench.errors import InputError, did_you_mean
 
 Sums = NDArray[Any]
@@ -76,7 +77,7 @@ class Tally:
         """F1 of class 1 in percent; 0 where class 1 is neither predicted nor present."""
         if self.true_positives is None or self.predicted_positives is None or self.actual_positives is None:
             raise InputError("F1 was asked for, but this task counts no positive class")
-        size = np.asarray(self.predicted_positives + self.actual_positives, dtype=np.float64)
+        size = np.asanyarray(self.predicted_positives + self.actual_positives).astype(np.float64, copy=False)
         return np.divide(200.0 * self.true_positives, size, out=np.zeros_like(size), where=size != 0)
 
     @property
@@ -92,7 +93,7 @@ class Tally:
 
     def __getitem__(self, index: Any) -> Tally:
         """The tally at some points or resamples."""
-        return self._each(lambda sums: np.asarray(sums)[index])
+        return self._each(lambda sums: np.asanyarray(sums)[index])
 
     def __add__(self, other: Tally) -> Tally:
         """Both sets of samples together."""
@@ -130,13 +131,12 @@ class Tally:
 def _ratio(part: Sums, whole: Sums) -> NDArray[np.float64]:
     """One sum over another, NaN in a resample that drew no sample: on a few rows that happens, and is no fault."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.true_divide(part, whole), dtype=np.float64)
+        return np.asanyarray(np.true_divide(part, whole), dtype=np.float64)
 
 
 def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:
     """The tally of the merged answers when sample i exits at layer ``exits[i]``, [samples] from 1."""
-    samples = np.arange(outcomes.samples)
-    sums = {name: np.asarray(truth[exits - 1, samples].sum()) for name, truth in outcomes.counted.items()}
+    sums = {name: np.asarray(right_at(truth, exits)) for name, truth in outcomes.counted.items()}
     actual_positives = None if outcomes.actual_positive is None else np.asarray(outcomes.actual_positive.sum())
     return Tally(
         outcomes.depth,
@@ -148,6 +148,12 @@ def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:
     )
 
 
+def right_at(truth: NDArray[np.bool_], exits: NDArray[np.int64]) -> np.int64:
+    """How many samples have a ``truth`` [layers, samples] at the layers ``exits`` [samples], from 1."""
+    counts = [truth[:, some][exits[some] - 1, np.arange(some.stop - some.start)].sum() for some in blocks(len(exits))]
+    return np.int64(sum(counts))
+
+
 def score_influence(exits: NDArray[np.int64], outcomes: Outcomes, measure: Measure) -> NDArray[np.float64]:
     """Influence function of a task score in percent: how much each sample moves it, [samples].
 
@@ -155,7 +161,7 @@ def score_influence(exits: NDArray[np.int64], outcomes: Outcomes, measure: Measu
     linearised: ``2 TP / (predicted + actual)`` moves by ``(2 tp - F1 (predicted + actual))`` over the
     mean of ``predicted + actual``.
     """
-    samples = np.arange(outcomes.samples)
+    samples = arange(outcomes.samples)
     counted = {name: truth[exits - 1, samples] for name, truth in outcomes.counted.items()}
     if measure == "accuracy" or outcomes.actual_positive is None:
         return influence_of_counts(counted["correct"], "accuracy")
@@ -174,16 +180,16 @@ def influence_of_counts(
 
     The positives are those of class 1, and needed by F1 only.
     """
-    right = np.asarray(correct, dtype=np.float64)
+    right = np.asanyarray(correct).astype(np.float64, copy=False)
     accuracy = right - right.mean()
     if measure == "accuracy" or true_positives is None or predicted_positives is None or actual_positives is None:
-        return np.asarray(100.0 * accuracy / len(right))
-    hits = np.asarray(true_positives, dtype=np.float64)
-    size = np.asarray(predicted_positives, dtype=np.float64) + actual_positives
+        return 100.0 * accuracy / len(right)
+    hits = np.asanyarray(true_positives).astype(np.float64, copy=False)
+    size = np.asanyarray(predicted_positives).astype(np.float64, copy=False) + actual_positives
     f1 = 2 * hits.sum() / size.sum() if size.any() else 0.0
     moved = (2 * hits - f1 * size) / size.mean() if size.any() else np.zeros_like(size)
     both = moved if measure == "f1" else (moved + accuracy) / 2
-    return np.asarray(100.0 * both / len(right))
+    return 100.0 * both / len(right)
 
 
 def score_verdict(tally: Tally, measure: Measure) -> Verdict:

@@ -18,6 +18,7 @@ from exitbench.benchmarks.replay.exit_events import ExitEvents, events_of_some, 
 from exitbench.benchmarks.replay.exit_rule import exit_histogram, exit_layers
 from exitbench.benchmarks.replay.tally import Tally, tally_at
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
+from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
 
@@ -53,10 +54,10 @@ class Curve:
         samples = self.outcomes.samples
         sums: dict[str, Any] = {name: self.events.running_sum(truth) for name, truth in self.outcomes.counted.items()}
         if self.outcomes.actual_positive is not None:
-            sums["actual_positives"] = np.full(self.points, self.outcomes.actual_positive.sum(), dtype=np.int64)
+            sums["actual_positives"] = np.broadcast_to(np.int64(self.outcomes.actual_positive.sum()), self.points)
         return Tally(
             self.depth,
-            np.full(self.points, samples, dtype=np.int64),
+            np.broadcast_to(np.int64(samples), self.points),
             self.events.running_layers(self.depth, samples),
             cost=None if self.outcomes.costs is None else self.events.running_cost(self.outcomes.costs, samples),
             **sums,
@@ -65,7 +66,7 @@ class Curve:
     @cached_property
     def final(self) -> Tally:
         """The network without early exits."""
-        return tally_at(np.full(self.outcomes.samples, self.depth, dtype=np.int64), self.outcomes)
+        return tally_at(full(self.outcomes.samples, self.depth, np.int64), self.outcomes)
 
     @cached_property
     def speed_up(self) -> NDArray[np.float64]:
@@ -83,7 +84,7 @@ class Curve:
         samples, layers = self.outcomes.samples, np.arange(1, self.depth + 1, dtype=np.int64)
         # All layers are equal exactly where the sum of squares is as small as it can be for their sum.
         squares = self.events.running_cost(layers**2, samples)
-        return np.asarray(samples * squares == self.tally.layers**2)
+        return np.asanyarray(samples * squares == self.tally.layers**2)
 
     @property
     def cost_range(self) -> tuple[float, float]:
@@ -100,7 +101,7 @@ class Curve:
         if np.isnan(levels).any():
             raise InputError(f"signal {self.scores.signal!r}: a threshold must be a number, found nan")
         if self.scores.integers is None:
-            return passed(self.events.values, levels * self.scores.sign, strict=self.scores.strict)
+            return passed(self.events.rising, levels * self.scores.sign, strict=self.scores.strict)
         strange = levels[~np.isin(levels, self.thresholds)]
         if strange.size:
             low, high = min(self.scores.integers), max(self.scores.integers)

@@ -33,6 +33,7 @@ from exitbench.benchmarks.run.rows.fixed_layer_rows import fixed_area_row, fixed
 from exitbench.benchmarks.run.rows.measured import Measured, over_deals, with_intervals
 from exitbench.benchmarks.run.rows.measured_rows import tally_rows
 from exitbench.benchmarks.run.rows.per_layer_rows import adjusted_pairs
+from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
 from exitbench.benchmarks.statistics.bootstrap_weights import LayerSums
 from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
@@ -66,7 +67,7 @@ def compare_signals(
     sources: dict[SourceKey, ErrorSource] = {}
     samples = scored.samples("test")
     weights = cache_weights(scored, questions)
-    every_row = np.ones(samples.size, dtype=bool)
+    every_row = full(samples.size, True, bool)
     layers = weights.layers("test", every_row, samples.outcomes)
     every_bound = bound_rows({**scored.key_columns, "protocol": ""}, samples, questions, weights.all("test"), layers)
     for protocol in questions.protocols:
@@ -138,7 +139,7 @@ def area_rows(
     costs more. The value is that of the exact curve (in-sample) or of the merged curve; resamples are taken on the
     band's costs, and moved by what the coarser curve differs from the exact one; ``final_resampled`` is the last layer.
     """
-    last = np.full(samples.size, samples.depth)
+    last = full(samples.size, samples.depth, np.int64)
     final = float(tally_at(last, samples.outcomes).score(samples.measure))
     final_draws = final_resampled.score(samples.measure)
     low, high = area_range

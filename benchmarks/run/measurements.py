@@ -6,7 +6,7 @@ In memory for notebooks, as files between the processes of a run; both give the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.results.files import read_parquet, write_part, write_parts
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import Row, rows_of, rows_table, table_of
+from exitbench.benchmarks.scoring.roomy import is_large, mapped_array
 from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
 
 Array = NDArray[np.float64]
@@ -134,8 +135,15 @@ def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
                 "fit_errors": list(entry.fit_errors.values()),
             }
         )
+    for name in [name for name, array in arrays.items() if is_large(array.nbytes)]:
+        np.save(array_file(folder, name), arrays.pop(name))  # a file of its own can be mapped
     np.savez(folder / "compared.npz", **arrays)
     (folder / "compared.json").write_text(json.dumps(index) + "\n", encoding="utf-8")
+
+
+def array_file(folder: Path, name: str) -> Path:
+    """Where a large array of the entries lies."""
+    return folder / f"compared-{name}.npy"
 
 
 @dataclass(frozen=True)
@@ -156,23 +164,29 @@ class SavedMeasurements:
     def entries(self, protocol: str) -> list[ComparedEntry]:
         index = json.loads((self.folder / "compared.json").read_text(encoding="utf-8"))
         with np.load(self.folder / "compared.npz") as arrays:
+
+            def stored(name: str) -> Array | None:
+                large = array_file(self.folder, name)
+                return mapped_array(large) if large.exists() else arrays.get(name)
+
             return [
-                _entry(record, number, arrays) for number, record in enumerate(index) if record["protocol"] == protocol
+                _entry(record, number, stored) for number, record in enumerate(index) if record["protocol"] == protocol
             ]
 
 
-def _entry(record: Mapping[str, Any], number: int, arrays: Mapping[str, Array]) -> ComparedEntry:
-    resampled, deals = arrays[f"{number}-resampled"], arrays[f"{number}-deals"]
-    exact = f"{number}-exact_cost" in arrays
+def _entry(record: Mapping[str, Any], number: int, stored: Callable[[str], Array | None]) -> ComparedEntry:
+    arrays: dict[str, Any] = {
+        name: stored(f"{number}-{name}") for name in (*ARRAYS, *EXACT, "resampled", "deals", "influence")
+    }
     return ComparedEntry(
         protocol=record["protocol"],
         signal=record["signal"],
         parameters=record["parameters"],
         reason=record["reason"],
         chose=record["chose"],
-        resampled=dict(zip(read_back(record["questions"]), resampled, strict=True)),
-        deals=dict(zip(read_back(record["deal_questions"]), deals, strict=True)),
+        resampled=dict(zip(read_back(record["questions"]), arrays.pop("resampled"), strict=True)),
+        deals=dict(zip(read_back(record["deal_questions"]), arrays.pop("deals"), strict=True)),
         fit_errors=dict(zip(read_back(record["fit_questions"]), record["fit_errors"], strict=True)),
-        influence=dict(zip(read_back(record["influence_questions"]), arrays[f"{number}-influence"], strict=True)),
-        **{name: arrays[f"{number}-{name}"] for name in (*ARRAYS, *(EXACT if exact else ()))},
+        influence=dict(zip(read_back(record["influence_questions"]), arrays.pop("influence"), strict=True)),
+        **arrays,
     )

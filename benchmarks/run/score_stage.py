@@ -13,6 +13,7 @@ from exitbench.benchmarks.protocols.splits import Part, inner_folds, parts_of
 from exitbench.benchmarks.scoring.calibration_layers import cannot_run, check_inputs, lacking
 from exitbench.benchmarks.scoring.configuration import Configuration, configuration_of
 from exitbench.benchmarks.scoring.fitted_scores import FitSize, FittedScores
+from exitbench.benchmarks.scoring.roomy import arange, empty, full, order_of, roomy
 from exitbench.benchmarks.scoring.score_cache import score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
 from exitbench.benchmarks.suites.questions import Questions
@@ -115,7 +116,7 @@ class _Scoring:
     ) -> None:
         self.caches, self.store, self.configurations, self.target = caches, store, configurations, target
         self.order: dict[Role, NDArray[np.intp]] = {
-            role: np.argsort(cache.ids, kind="stable") for role, cache in caches.items()
+            role: order_of(cache.ids, "stable") for role, cache in caches.items()
         }
         self.fits = FittedScores(caches, self.order, target)
 
@@ -139,11 +140,10 @@ class _Scoring:
     def samples(self, role: Role) -> Samples:
         """The samples of one role, ordered by id."""
         cache, order = self.caches[role], self.order[role]
-        predictions = cache.predictions()[:, order]
         return Samples(
             ids=cache.ids[order],
             labels=cache.truth(self.target)[order],
-            predictions=predictions,
+            predictions=ordered_predictions(cache, order),
             metric=cache.manifest.task.metric,
             costs=cache.costs,
             groups=None if cache.groups is None else cache.groups[order],
@@ -152,7 +152,7 @@ class _Scoring:
     def _units(self, role: Role) -> NDArray[np.int64]:
         """What folds keep together, [samples] ordered by id: groups, else the samples themselves."""
         cache = self.caches[role]
-        return np.asarray((cache.ids if cache.groups is None else cache.groups)[self.order[role]])
+        return roomy(cache.ids if cache.groups is None else cache.groups)[self.order[role]]
 
     def score(self, role: Role, signals: Mapping[int, ExitSignal], variant: str) -> None:
         """Score some configurations on the samples of one role; a failure becomes their problem."""
@@ -161,7 +161,7 @@ class _Scoring:
             if isinstance(outcome, InputError):
                 self._fail(number, outcome)
             else:
-                self.store[ScoresKey(number, variant, role)] = outcome[:, self.order[role]]
+                self.store[ScoresKey(number, variant, role)] = roomy(outcome)[:, self.order[role]]
 
     def fit_and_score(self, number: int, signal: ExitSignal, questions: Questions) -> None:
         """Fit and score a signal that learns, for every part of every protocol; a failure becomes its problem.
@@ -249,7 +249,7 @@ class _Scoring:
         left, so that the fit without two of them serves the parts of both, or dealt anew.
         """
         cache, role = self.caches[part.train_role], part.train_role
-        scores = np.full((cache.layers - 1, cache.rows), np.nan)
+        scores = full((cache.layers - 1, cache.rows), np.nan, np.float64)
         inner = inner_folds(part, self._units(role), seed)
         numbers = np.unique(inner[part.train])
         if len(numbers) < 2:
@@ -266,6 +266,17 @@ class _Scoring:
 
     def _fail(self, number: int, error: InputError) -> None:
         self.configurations[number] = dataclasses.replace(self.configurations[number], problem=one_line(error))
+
+
+def ordered_predictions(cache: Cache, order: NDArray[np.intp]) -> NDArray[np.int64]:
+    """The predicted class of every sample at every layer, [layers, samples], in an ``order`` of the cache's rows."""
+    position = empty(cache.rows, np.int64)
+    position[order] = arange(cache.rows)
+    predictions: NDArray[np.int64] = empty((cache.layers, cache.rows), np.int64)
+    for rows in cache.blocks():
+        for layer in range(1, cache.layers + 1):
+            predictions[layer - 1, position[rows]] = cache.logits(layer, rows).argmax(dim=1).cpu().numpy()
+    return predictions
 
 
 def check_same_network(cache: Cache, calibration: Cache) -> None:

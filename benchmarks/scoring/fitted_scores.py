@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.scoring.kept_scores import kept_scores
+from exitbench.benchmarks.scoring.roomy import flat_true
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each
 from exitbench.benchmarks.scoring.score_store import Role, Scores
 from exitbench.cache import Cache, Target
@@ -42,7 +43,7 @@ class FittedScores:
         (outcome,) = score_each(self.caches[role], [signal], mask)
         if isinstance(outcome, InputError):
             raise outcome
-        return np.asarray(outcome[:, np.searchsorted(np.flatnonzero(mask), rows)])
+        return np.asanyarray(outcome[:, np.searchsorted(flat_true(mask), rows)])
 
     def unseen(self, signal: ExitSignal, role: Role, seen: NDArray[np.bool_]) -> tuple[Scores, FitSize]:
         """The scores of all samples but those ``seen``, by a fit on these, and its size.

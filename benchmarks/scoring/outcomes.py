@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from exitbench.benchmarks.scoring.roomy import roomy
 from exitbench.benchmarks.scoring.signal_scores import Rows
 from exitbench.errors import InputError
 
@@ -55,7 +56,7 @@ class Outcomes:
 
         ``costs`` [layers] may be in any unit.
         """
-        predicted, true = np.asarray(predictions), np.asarray(labels)
+        predicted, true = roomy(np.asarray(predictions)), np.asarray(labels)
         if predicted.ndim != 2 or true.shape != predicted.shape[1:]:
             raise InputError(
                 f"expected predictions [layers, samples] and labels [samples], found {predicted.shape} and {true.shape}"

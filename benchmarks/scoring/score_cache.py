@@ -18,6 +18,7 @@ from torch import Tensor
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
 from exitbench.benchmarks.scoring.fit_cache import remembered
 from exitbench.benchmarks.scoring.raw_memory import memory_watched
+from exitbench.benchmarks.scoring.roomy import empty
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError, did_you_mean
 from exitbench.places import cache_directories
@@ -92,7 +93,7 @@ def score_each(
             if signal.needs_fit:
                 raise InputError(f"signal {signal.text} learns, so it needs samples to be fitted on (fit_on)")
             check_inputs(cache, signal)
-            outcomes.append(np.empty((cache.layers - 1, int(chosen.sum()))))
+            outcomes.append(empty((cache.layers - 1, int(chosen.sum())), np.float64))
         except InputError as error:
             outcomes.append(error)
     together = scored_positions(outcomes)
@@ -156,7 +157,7 @@ def score_blocks(
                     try:
                         block, states[position] = signal.step(views[signal.inputs], states[position])
                         block = validated_score(signal, layer, block, rows=numbers)
-                        torch.from_numpy(scores)[index - 1, filled] = block
+                        torch.from_numpy(np.asarray(scores))[index - 1, filled] = block
                     except Exception as error:  # a plug-in may raise anything; the other signals go on
                         outcomes[position] = named(signal, error)
                 tensor = shared.end()

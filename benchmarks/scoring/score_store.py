@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.scoring.configuration import Configuration, signal_scores
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
+from exitbench.benchmarks.scoring.roomy import mapped_array
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
 Role = Literal["test", "calibration"]
@@ -95,8 +96,7 @@ class ScoreFiles:
         self.folder = folder
 
     def __getitem__(self, key: ScoresKey) -> Scores:
-        scores: Scores = np.load(self._path(key), mmap_mode="r")
-        return scores
+        return mapped_array(self._path(key))
 
     def __setitem__(self, key: ScoresKey, values: Scores) -> None:
         np.save(self._path(key), values)
@@ -203,11 +203,6 @@ def head_remarks(folder: Path) -> list[str]:
         f"signal {signal} on cache {record['cache']}, layer {', '.join(map(str, numbers))}: {note}"
         for (signal, note), numbers in layers.items()
     ]
-
-
-def mapped_array(path: Path) -> NDArray[np.int64]:
-    """The array in a file, memory-mapped: what is not read takes no memory, and what was read can be let go."""
-    return np.asarray(np.load(path, mmap_mode="r"))
 
 
 def load_scored_cache(folder: Path) -> ScoredCache:

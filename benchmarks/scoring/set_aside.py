@@ -16,11 +16,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.errors import InputError
-from exitbench.memory_budget import memory_budget
+from exitbench.benchmarks.scoring.roomy import is_large, lies_in_a_file, no_room, pages, roomy
 
-SHARE = 512
-"""An array that takes more than this part of the memory budget is set aside."""
 FILE_BYTES = 1 << 28
 """Bytes of a file, unless one array needs more."""
 
@@ -35,6 +32,7 @@ class ScratchFile:
         with tempfile.TemporaryFile(buffering=0) as file:
             os.ftruncate(file.fileno(), size)
             self.mapping = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
+            pages.add(self.mapping, 0)
             self.descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self.descriptor)
 
@@ -59,23 +57,18 @@ class SetAside:
     def __call__(self, array: NDArray[Kind]) -> NDArray[Kind]:
         """An array that is not written to any more: as it is, or read-only from a file where it is large.
 
-        What was read of the file before is no longer held in memory. Raises InputError where there is no room.
+        One that has a file of its own and needs it stays there. Raises InputError where there is no room.
         """
-        if array.nbytes * SHARE <= memory_budget() or not hasattr(os, "pwrite"):
+        if not is_large(array.nbytes) or (2 * array.nbytes > FILE_BYTES and lies_in_a_file(array)):
             return array
         try:
             forked = self.process != os.getpid()  # then the file is still its parent's, too
             if self.file is None or forked or self.file.used + array.nbytes > self.file.size:
                 self.process = os.getpid()
                 self.file = ScratchFile(max(FILE_BYTES, array.nbytes))
-            if hasattr(mmap, "MADV_DONTNEED"):
-                self.file.mapping.madvise(mmap.MADV_DONTNEED)
-            return self.file.write(array)
+            return roomy(self.file.write(array))
         except OSError as error:
-            raise InputError(
-                f"expected room for {array.nbytes / 1e6:.0f} MB in {tempfile.gettempdir()}, found: {error}; "
-                "set TMPDIR, or give more --memory"
-            ) from error
+            raise no_room(array.nbytes, error) from error
 
 
 set_aside = SetAside()

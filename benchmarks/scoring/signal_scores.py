@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.scoring.roomy import roomy, zeros
 from exitbench.errors import InputError
 from exitbench.exit_rule import PASSES, Direction
 
@@ -46,7 +47,7 @@ class SignalScores:
             raise InputError(
                 f"signal {self.signal!r}: expected a direction of <, <=, > or >=, found {self.direction!r}"
             )
-        values = np.ascontiguousarray(self.values, dtype=np.float64)
+        values = roomy(np.ascontiguousarray(self.values, dtype=np.float64))
         if values.ndim != 2 or 0 in values.shape:
             raise InputError(
                 f"signal {self.signal!r}: expected scores [layers - 1, samples], at least 1 x 1, found {values.shape}"
@@ -125,12 +126,12 @@ class SignalScores:
             np.maximum(maximum[row - 1], maximum[row], out=maximum[row])
         return maximum
 
-    def passes(self, threshold: float) -> NDArray[np.bool_]:
+    def passes(self, threshold: float, rows: slice = slice(None)) -> NDArray[np.bool_]:
         """Whether each score says exit, [layers - 1, samples]; False at layers that may not exit."""
-        exits = np.zeros(self.values.shape, dtype=bool)
+        exits = zeros(self.values[:, rows].shape, bool)
         certainty_threshold = self.sign * threshold
         permitted = exits[self.first_exit_layer - 1 :]
-        (np.greater if self.strict else np.greater_equal)(self.permitted, certainty_threshold, out=permitted)
+        (np.greater if self.strict else np.greater_equal)(self.permitted[:, rows], certainty_threshold, out=permitted)
         permitted[self.silent[self.first_exit_layer - 1 :]] = False
         return exits
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.placements import Placements
 from exitbench.benchmarks.measures.ranking import Ranking
+from exitbench.benchmarks.scoring.roomy import arange, empty, zeros
 
 
 def risk_influence(ranking: Ranking, layer: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -24,7 +25,7 @@ def risk_influence(ranking: Ranking, layer: int) -> tuple[NDArray[np.float64], N
     is the standard error of the paired difference. The ranking's own sort is used. Zero where there are no scores.
     """
     samples = ranking.samples
-    area, excess = np.zeros(samples), np.zeros(samples)
+    area, excess = (zeros(samples, np.float64) for _ in range(2))
     for rows, part in ranking.sorted_parts(layer):
         wrong = (~ranking.right[layer - 1, rows]).astype(np.float64)
         influence = _influence(part)
@@ -40,7 +41,7 @@ def _influence(part: Placements) -> NDArray[np.float64]:
     order = part.order[::-1]
     wrong = (~part.easy_ranked[::-1]).astype(np.float64)
     rank, later = _coverages(len(order))
-    influence = np.empty(len(order))
+    influence = empty(len(order), np.float64)
     if part.sizes is None:
         risk = np.cumsum(wrong) / rank
         later_risk = np.cumsum((risk / rank)[::-1])[::-1]
@@ -61,7 +62,7 @@ def _influence(part: Placements) -> NDArray[np.float64]:
 @lru_cache(maxsize=64)
 def _coverages(samples: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The ranks 1..n, and for each the sum of 1/k over the ranks k from it on; the same for every layer of a cache."""
-    rank = np.arange(1, samples + 1)
+    rank = arange(samples + 1, 1)
     later = np.cumsum((1 / rank)[::-1])[::-1]
     rank.flags.writeable = later.flags.writeable = False
     return rank, later

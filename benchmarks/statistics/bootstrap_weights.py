@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, Weights
@@ -43,7 +44,7 @@ class BootstrapWeights:
 
     def some(self, role: Role, rows: NDArray[np.bool_]) -> SampleWeights:
         """The weights of the samples at ``rows``, a mask."""
-        key = (role, rows.tobytes())
+        key = (role, digest_of(rows))
         if key not in self._drawn:
             if self.weights[role].size > KEPT:  # one part at a time: all of them would be as much again as the whole
                 self._drawn = {part: drawn for part, drawn in self._drawn.items() if drawn.rows.all()}
@@ -52,7 +53,7 @@ class BootstrapWeights:
 
     def all(self, role: Role) -> SampleWeights:
         """The weights of all samples of one role."""
-        return self.some(role, np.ones(len(self.weights[role]), dtype=bool))
+        return self.some(role, full(len(self.weights[role]), True, bool))
 
     def layers(self, role: Role, rows: NDArray[np.bool_], outcomes: Outcomes) -> LayerSums:
         """What every layer counts over some samples; the same for every signal.
@@ -60,7 +61,7 @@ class BootstrapWeights:
         Of more than half of the samples it is what all count less what the others do: so that the training samples of
         a fold, whose others are asked for too, cost nothing.
         """
-        key = (role, rows.tobytes())
+        key = (role, digest_of(rows))
         if key not in self._layers:
             if len(rows) < 2 * rows.sum() < 2 * len(rows):
                 others = self.layers(role, ~rows, outcomes)
@@ -76,6 +77,11 @@ class BootstrapWeights:
     def decisions(self, role: Role, rows: NDArray[np.bool_], outcomes: Outcomes) -> NDArray[np.float64]:
         """The resampled decisions over some samples, on wrong and right predictions, [2, layers - 1, resamples]."""
         return self.layers(role, rows, outcomes).decisions
+
+
+def digest_of(rows: NDArray[np.bool_]) -> bytes:
+    """A short name of some rows: as many bytes for any number of them."""
+    return hashlib.blake2b(np.ascontiguousarray(rows).data).digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +126,7 @@ class LayerSums:
 def layer_sums(outcomes: Outcomes, drawn: SampleWeights) -> LayerSums:
     """What every layer counts over the drawn samples."""
     names, depth = list(outcomes.counted), outcomes.depth
-    ones = np.ones((1, outcomes.samples), dtype=bool)
+    ones = full((1, outcomes.samples), True, bool)
     positives = [] if outcomes.actual_positive is None else [outcomes.actual_positive[None]]
     sums = drawn.sums(np.concatenate([*outcomes.counted.values(), ones, *positives])).astype(np.float64)
     counted = {name: sums[number * depth : (number + 1) * depth] for number, name in enumerate(names)}

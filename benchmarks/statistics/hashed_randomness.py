@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from exitbench.benchmarks.scoring.roomy import blocks, empty
 from exitbench.errors import InputError
 
 FOLD_STREAM = 0x666F6C64
@@ -53,7 +54,16 @@ def folds(ids: ArrayLike, seed: int, k: int = 5) -> NDArray[np.int64]:
     """The fold of each sample, [samples] in 0..k-1, from a hash of its id; labels play no part."""
     if k < 2:
         raise InputError(f"cross-fitting needs at least 2 folds, found {k}")
-    return (hash64(seed, ids, FOLD_STREAM) % np.uint64(k)).astype(np.int64)
+    return (sample_words(seed, ids, FOLD_STREAM) % np.uint64(k)).astype(np.int64)
+
+
+def sample_words(seed: int, ids: ArrayLike, stream: int) -> NDArray[np.uint64]:
+    """The word of each sample, [samples], some samples at a time: those of different samples differ."""
+    samples = np.asarray(ids, dtype=np.int64)
+    words: NDArray[np.uint64] = empty(len(samples), np.uint64)
+    for some in blocks(len(samples)):
+        words[some] = hash64(seed, samples[some], stream)
+    return words
 
 
 def _poisson_table() -> NDArray[np.uint8]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from scipy.sparse import csr_array
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
+from exitbench.benchmarks.scoring.roomy import arange, blocks, empty, flat_true, full, is_large, order_of, picked
 from exitbench.memory_budget import memory_budget
 
 ALL_POINTS = 1200
@@ -78,8 +79,9 @@ class SampleWeights:
     def of(cls, weights: Weights, rows: NDArray[np.bool_] | None = None) -> SampleWeights:
         """From the weights [samples, resamples] of all samples."""
         if rows is None:
-            rows = np.ones(len(weights), dtype=bool)
-        if int(rows.sum()) * weights.shape[1] > min(FEW, memory_budget() // FEW_SHARE):
+            rows = full(len(weights), True, bool)
+        count = int(rows.sum())
+        if count * weights.shape[1] > min(FEW, memory_budget() // FEW_SHARE) or is_large(8 * count):
             return cls(weights, rows)
         return cls((weights if rows.all() else weights[rows]).astype(np.float32), rows)
 
@@ -90,12 +92,15 @@ class SampleWeights:
     @cached_property
     def samples(self) -> NDArray[np.int64]:
         """The samples that are drawn from, ascending."""
-        return np.flatnonzero(self.rows)
+        return flat_true(self.rows)
 
     @cached_property
     def position(self) -> NDArray[np.int32]:
         """The position of each sample among the drawn ones, [samples]."""
-        return np.cumsum(self.rows, dtype=np.int32) - np.int32(1)
+        position = empty(len(self.rows), np.int32)
+        np.cumsum(self.rows, dtype=np.int32, out=position)
+        position -= np.int32(1)
+        return position
 
     @property
     def are_few(self) -> bool:
@@ -107,8 +112,7 @@ class SampleWeights:
 
         Where they are many, each block takes the place of the one before: fresh memory costs more than the product.
         """
-        size = len(self.samples)
-        height = min(max((BLOCK if most is None else most) // self.resamples, 1), size)
+        size, height = len(self.samples), self.height(BLOCK if most is None else most)
         buffer = np.empty((0 if self.are_few else height, self.resamples), dtype=np.float32)
         for start in range(0, size, height):
             drawn = slice(start, min(start + height, size))
@@ -119,6 +123,10 @@ class SampleWeights:
                 np.copyto(block, self.weights[self.rows_of(drawn)])
                 yield drawn, block
                 let_go(self.weights)
+
+    def height(self, most: int) -> int:
+        """How many samples have about so many weights."""
+        return min(max(most // self.resamples, 1), len(self.samples))
 
     def times(self, matrix: Any, largest: float = 1.0) -> NDArray[Any]:
         """The product of ``matrix`` [..., drawn], dense or sparse, of whole numbers, and the weights: [..., resamples].
@@ -194,7 +202,7 @@ def listed_points(curve: Curve, speed_ups: Sequence[float]) -> NDArray[np.int64]
 
 def exits_after(curve: Curve, events: int) -> NDArray[np.int64]:
     """The exit layer of each sample once the first ``events`` events have happened, [samples]."""
-    exits = np.full(curve.outcomes.samples, curve.depth, dtype=np.int64)
+    exits = full(curve.outcomes.samples, curve.depth, np.int64)
     exits[curve.events.samples[:events]] = curve.events.earlier[:events]  # a later event of a sample overrides
     return exits
 
@@ -213,29 +221,86 @@ def weighted_sums(
     """
     events = curve.events
     start, stop = int(event_indices[0]), int(event_indices[-1])
-    positions = start + np.flatnonzero(drawn.rows[events.samples[start:stop]])
-    samples, earlier, later = (column[positions] for column in (events.samples, events.earlier, events.later))
-    columns = drawn.position[samples]
+    positions = flat_true(picked(drawn.rows, events.samples[start:stop]))
+    positions += start
     firsts = at_start or list(sums_after(curve, start, quantities, drawn))
-    # All quantities are rows of one sparse matrix: on small caches a product costs less than the call.
-    changes, counted_columns, ends = [], [], [np.zeros(1, dtype=np.int64)]
-    for quantity in quantities:
-        flat, width = quantity.ravel(), np.int64(quantity.shape[1])
-        change = flat.take((earlier - 1) * width + samples) - flat.take((later - 1) * width + samples)
-        counted = np.flatnonzero(change)
-        changes.append(change[counted].astype(np.float32))
-        counted_columns.append(columns[counted])
-        ends.append(ends[-1][-1] + np.searchsorted(positions[counted], event_indices))
-    short = np.int32 if ends[-1][-1] < np.iinfo(np.int32).max else np.int64
-    entries = (np.concatenate(changes), np.concatenate(counted_columns), np.concatenate(ends).astype(short))
-    shape = (len(quantities) * len(event_indices), len(drawn.samples))
+
+    def changes(chosen: NDArray[np.int64]) -> Iterator[NDArray[Any]]:
+        """How each quantity changes at some events."""
+        samples, earlier, later = (column[chosen] for column in (events.samples, events.earlier, events.later))
+        for quantity in quantities:
+            flat, width = quantity.reshape(-1), np.int64(quantity.shape[1])
+            yield flat.take((earlier - 1) * width + samples) - flat.take((later - 1) * width + samples)
+
     largest = max(float(quantity.max(initial=1)) for quantity in quantities)
-    totals = drawn.times(csr_array(entries, shape=shape), largest)
+    totals = summed_changes(curve, event_indices, positions, changes, drawn, largest)
     totals = totals.reshape(len(quantities), len(event_indices), drawn.resamples)
     for sums, first in zip(totals, firsts, strict=True):
         sums[0] += first
         cumulative_sum(sums)
     return totals
+
+
+def summed_changes(
+    curve: Curve,
+    event_indices: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    changes: Callable[[NDArray[np.int64]], Iterable[NDArray[Any]]],
+    drawn: SampleWeights,
+    largest: float | None = None,
+) -> NDArray[Any]:
+    """What quantities change by from each point to the next, [quantities * points, resamples].
+
+    ``positions`` are the events of the drawn samples, ascending, ``changes`` what each quantity changes by at some of
+    them, ``largest`` the most that a quantity ever is, ``None`` where only float64 holds it. Of many samples some are
+    taken at a time, with their events.
+    """
+    kind = np.float64 if largest is None else np.float32
+    if drawn.are_few:
+        columns = drawn.position[curve.events.samples[positions]]
+        matrix = change_matrix(event_indices, positions, changes, columns, kind)(len(drawn.samples))
+        return drawn.exact_times(matrix) if largest is None else drawn.times(matrix, largest)
+    most = SPARSE_BLOCK // 4 if largest is None else min(drawn.exact_weights(largest), SPARSE_BLOCK)
+    height = drawn.height(most)
+    count = -(-len(drawn.samples) // height)
+    number = (picked(drawn.position, picked(curve.events.samples, positions)) // height).astype(
+        np.min_scalar_type(count)  # short ones are sorted by counting
+    )
+    by_block = order_of(number, "stable")
+    ends = np.cumsum(sum(np.bincount(number[some], minlength=count) for some in blocks(len(number))))
+    totals: NDArray[np.float64] | None = None
+    for block, (rows, weights) in enumerate(drawn.blocks(most)):
+        chosen = np.asarray(positions[by_block[ends[block - 1] if block else 0 : ends[block]]])
+        columns = drawn.position[curve.events.samples[chosen]] - rows.start
+        part = change_matrix(event_indices, chosen, changes, columns, kind)(len(weights)) @ weights.astype(
+            kind, copy=False
+        )
+        totals = np.zeros(part.shape) if totals is None else totals
+        totals += part
+    assert totals is not None
+    return totals
+
+
+def change_matrix(
+    event_indices: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    changes: Callable[[NDArray[np.int64]], Iterable[NDArray[Any]]],
+    columns: NDArray[np.integer[Any]],
+    kind: type[np.floating[Any]],
+) -> Callable[[int], csr_array]:
+    """The changes at some events as a sparse matrix [quantities * points, samples], given the number of samples.
+
+    All quantities are rows of one matrix: on small caches a product costs less than the call.
+    """
+    values, counted_columns, ends = [], [], [np.zeros(1, dtype=np.int64)]
+    for change in changes(positions):
+        counted = np.flatnonzero(change)
+        values.append(change[counted].astype(kind))
+        counted_columns.append(columns[counted])
+        ends.append(ends[-1][-1] + np.searchsorted(positions[counted], event_indices))
+    short = np.int32 if ends[-1][-1] < np.iinfo(np.int32).max else np.int64
+    entries = (np.concatenate(values), np.concatenate(counted_columns), np.concatenate(ends).astype(short))
+    return lambda samples: csr_array(entries, shape=(len(entries[2]) - 1, samples))
 
 
 def sums_after(curve: Curve, events: int, quantities: Sequence[NDArray[Any]], drawn: SampleWeights) -> NDArray[Any]:
@@ -257,11 +322,12 @@ def weighted_tally(
     full depth, which signals share; made here if it is ``None``.
     """
     outcomes = curve.outcomes
-    layers = np.repeat(np.arange(1, outcomes.depth + 1, dtype=np.int16)[:, None], outcomes.samples, axis=1)
+    layers = empty((outcomes.depth, outcomes.samples), np.int16)
+    layers[:] = np.arange(1, outcomes.depth + 1)[:, None]
     counted = outcomes.counted
     quantities: list[NDArray[Any]] = [layers, *(truth.astype(np.int8) for truth in counted.values())]
     if final is None:
-        final = resampled_exits(np.full(outcomes.samples, outcomes.depth), outcomes, drawn)
+        final = resampled_exits(full(outcomes.samples, outcomes.depth, np.int64), outcomes, drawn)
     names = ("layers", *counted)
     # Only a signal with integer thresholds may begin its list of points with some exits already made.
     at_start = [getattr(final, name) for name in names] if event_indices[0] == 0 else []
@@ -279,12 +345,14 @@ def weighted_costs(
     curve: Curve, event_indices: NDArray[np.int64], costs: NDArray[np.int64], drawn: SampleWeights
 ) -> NDArray[np.float64]:
     """The sums of what the drawn samples pay, [points, resamples], in float64, which holds them exactly."""
-    events, start = curve.events, int(event_indices[0])
-    positions = start + np.flatnonzero(drawn.rows[events.samples[start : int(event_indices[-1])]])
-    change = (costs[events.earlier[positions] - 1] - costs[events.later[positions] - 1]).astype(np.float64)
-    ends = np.concatenate([[0], np.searchsorted(positions, event_indices)])
-    columns = drawn.position[events.samples[positions]]
-    sums = drawn.exact_times(csr_array((change, columns, ends), shape=(len(event_indices), len(drawn.samples))))
+    events, start, stop = curve.events, int(event_indices[0]), int(event_indices[-1])
+    positions = flat_true(picked(drawn.rows, events.samples[start:stop]))
+    positions += start
+
+    def changes(chosen: NDArray[np.int64]) -> Iterator[NDArray[Any]]:
+        yield costs[events.earlier[chosen] - 1] - costs[events.later[chosen] - 1]
+
+    sums = summed_changes(curve, event_indices, positions, changes, drawn)
     sums[0] += drawn.exact_times(costs[exits_after(curve, start)[drawn.samples] - 1].astype(np.float64))
     return np.asarray(np.cumsum(sums, axis=0))
 
@@ -296,9 +364,9 @@ def resampled_exits(
 
     They go over the drawn samples, or those of them that are ``counted``, a mask [samples].
     """
-    columns = np.arange(outcomes.samples)
+    columns = arange(outcomes.samples)
     short = np.int16  # a layer's number fits, and many samples take less memory
-    quantities: dict[str, NDArray[Any]] = {"samples": np.ones(outcomes.samples, short), "layers": exits.astype(short)}
+    quantities: dict[str, NDArray[Any]] = {"samples": full(outcomes.samples, 1, short), "layers": exits.astype(short)}
     quantities |= {name: truth[exits - 1, columns] for name, truth in outcomes.counted.items()}
     if outcomes.actual_positive is not None:
         quantities["actual_positives"] = outcomes.actual_positive

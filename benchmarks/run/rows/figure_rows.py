@@ -27,6 +27,7 @@ from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import ENTRY_COLUMNS, Row, columns_table, table_of
 from exitbench.benchmarks.run.rows.sample_readings import SampleReadings
 from exitbench.benchmarks.scoring.outcomes import Measure
+from exitbench.benchmarks.scoring.roomy import arange
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.suites.questions import layers_at
 
@@ -99,7 +100,7 @@ def exit_counts(curve: Curve, points: NDArray[np.int64]) -> NDArray[np.int32]:
     """How many samples exit at each layer at some operating points, [points, layers]."""
     events = curve.events
     event_indices = events.ends[points]
-    cell = np.searchsorted(event_indices, np.arange(len(events.samples)), side="right")
+    cell = np.searchsorted(event_indices, arange(len(events.samples)), side="right")
     change = np.zeros((len(event_indices) + 1, curve.depth), dtype=np.int64)
     np.add.at(change, (cell, events.earlier - 1), 1)
     np.add.at(change, (cell, events.later - 1), -1)
@@ -176,7 +177,7 @@ def exit_histogram_rows(
     columns: Mapping[str, Any], point: OperatingPoint, exits: NDArray[np.int64], samples: Samples
 ) -> pa.Table:
     """How many samples exit at each layer at one operating point, right and wrong."""
-    right = samples.outcomes.correct[exits - 1, np.arange(samples.size)]
+    right = samples.outcomes.correct[exits - 1, arange(samples.size)]
     layers = np.arange(1, samples.depth + 1)
     rights, wrongs = (np.bincount(exits[kind], minlength=samples.depth + 1)[1:] for kind in (right, ~right))
     values = {**columns, "kind": "exits", "operating_point": point.text, "layer": layers.astype(np.int32)}
@@ -204,7 +205,7 @@ def risk_coverage_rows(
     layer: int,
 ) -> pa.Table:
     """Risk in percent against coverage at one layer; with folds, their mean weighted by size."""
-    parts = [np.arange(len(right))] if folds is None else [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
+    parts = [arange(len(right))] if folds is None else [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
     coverages = np.unique(np.ceil(np.linspace(1 / COVERAGES, 1, COVERAGES) * len(right))) / len(right)
     risk = np.zeros(len(coverages))
     for rows in parts:

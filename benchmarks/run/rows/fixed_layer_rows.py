@@ -20,6 +20,7 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.evaluated_configurations import protocol_parts
 from exitbench.benchmarks.run.rows.measured import Measured, with_intervals
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
+from exitbench.benchmarks.scoring.roomy import full, zeros
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
 from exitbench.benchmarks.statistics.bootstrap_weights import LayerSums
 from exitbench.benchmarks.statistics.deals import mean_over_deals
@@ -74,12 +75,12 @@ def chosen_on(part: Part, scored: ScoredCache) -> Outcomes:
 
 def every_sample_at(layer: int, outcomes: Outcomes) -> Tally:
     """All samples exit at one layer."""
-    return tally_at(np.full(outcomes.samples, layer, dtype=np.int64), outcomes)
+    return tally_at(full(outcomes.samples, layer, np.int64), outcomes)
 
 
 def exits_of_parts(parts: tuple[Part, ...], layers: list[int], outcomes: Outcomes) -> Tally:
     """Each part's test samples exit at its own layer."""
-    exits = np.zeros(outcomes.samples, dtype=np.int64)
+    exits = zeros(outcomes.samples, np.int64)
     for part, layer in zip(parts, layers, strict=True):
         exits[part.test] = layer
     return tally_at(exits, outcomes)

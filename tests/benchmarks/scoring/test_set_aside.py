@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from exitbench.benchmarks.scoring import roomy
 from exitbench.benchmarks.scoring import set_aside as module
 from exitbench.benchmarks.scoring.set_aside import SetAside
 from exitbench.errors import InputError
@@ -12,7 +13,7 @@ from exitbench.errors import InputError
 
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "memory_budget", lambda: 0)
+    monkeypatch.setattr(roomy, "memory_budget", lambda: 0)
 
 
 def open_files() -> int:
