@@ -1,25 +1,28 @@
 """The executor of a cluster: units over the workers of a Dask scheduler that see the same files.
 
-The scheduler gives a unit whose worker is gone to another one. A worker that was only out of reach may still be writing
-then, so each attempt has a folder of its own, which gets the unit's name once it is whole: whoever comes second finds
-the work done. What the system refused (a full disk, a file server that did not answer) is tried on another worker, too.
+The scheduler gives a unit whose worker is gone to another one, and what the system refused (a full disk, a file server
+that did not answer) is tried again, too.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import shutil
+import signal
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from exitbench.errors import InputError, one_line
+from exitbench.executors.attempt import perform_anywhere, remove_attempts
 from exitbench.executors.executor import Answer, Ended
-from exitbench.executors.unit import Failure, Unit, failure_of, is_done, work_and_sign
+from exitbench.executors.same_package import package_digest
+from exitbench.executors.unit import Failure, Unit, failure_of, is_done
 from exitbench.executors.worker_processes import LIBRARIES, SAFE_PATH
+from exitbench.progress import ProgressBar
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -28,7 +31,10 @@ RETRIES = 2
 """How often a unit that the system refused is tried again."""
 PATIENCE = 60.0
 """Seconds to wait for a scheduler, and for its first worker."""
-LOST_EACH_TIME = "the workers that were given this ended unexpectedly, one after another"
+SILENCE = 5.0
+"""Seconds to wait without a word."""
+LOST_EACH_TIME = "the workers that were given this ended unexpectedly, one after another: did they have enough memory?"
+OTHERS = "expected the workers to have the same exitbench as this process, found"
 LOOPBACK = "127.0.0.1"
 MISSING = "expected the package 'distributed' for this executor, found none: pip install 'exitbench[dask]'"
 
@@ -42,7 +48,11 @@ class DaskCluster:
         self._ended: SimpleQueue[str] = SimpleQueue()
         self._suspects: deque[Unit] = deque()
         """What lost its workers, perhaps only because it was given to them beside something that ended them."""
-        self._require_workers()
+        try:
+            self._require_workers()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def jobs(self) -> int:
@@ -57,10 +67,14 @@ class DaskCluster:
     @property
     def description(self) -> str:
         """The cluster in one line: how many workers, where, and the address of the dashboard where there is one."""
-        workers, scheduler = len(self._client.nthreads()), self._client.scheduler
-        address = "" if scheduler is None else f" of {scheduler.address}"
+        workers = len(self._client.nthreads())
         shown = f", dashboard at {self._client.dashboard_link}" if has_dashboard() else ""
-        return f"{workers} {'worker' if workers == 1 else 'workers'}{address}{shown}"
+        return f"{workers} {'worker' if workers == 1 else 'workers'}{self._of_scheduler}{shown}"
+
+    @property
+    def _of_scheduler(self) -> str:
+        scheduler = self._client.scheduler
+        return "" if scheduler is None else f" of {scheduler.address}"
 
     def start(self) -> None:
         """Nothing: the workers run already."""
@@ -86,7 +100,7 @@ class DaskCluster:
         ended: list[Ended] = []
         while self._futures:
             try:
-                key = self._ended.get(block=wait)
+                key = self._next_key() if wait else self._ended.get(block=False)
             except Empty:
                 break
             wait = False
@@ -100,13 +114,27 @@ class DaskCluster:
 
     def _alone(self, unit: Unit) -> Ended:
         """Do a unit with no other beside it; if it loses its workers again, it has failed."""
-        from distributed import wait
-
         self._submit(unit)
-        ((future, _),) = self._futures.values()
-        wait(future)
+        ((own, (future, _)),) = self._futures.items()
+        while self._next_key() != own:
+            pass
         self._futures.clear()
-        return unit, Failure(unit.label, LOST_EACH_TIME) if self._was_lost(future) else self._outcome(future, unit)
+        if self._was_lost(future):
+            remove_attempts(unit)
+            return unit, Failure(unit.label, LOST_EACH_TIME)
+        return unit, self._outcome(future, unit)
+
+    def _next_key(self) -> str:
+        """The key of what has ended, once something has; one line on standard error while there is no worker."""
+        said = False
+        while True:
+            try:
+                return self._ended.get(timeout=SILENCE)
+            except Empty:
+                with suppress(OSError):  # of a scheduler that is gone, which ends everything in a moment
+                    if not said and not self._client.nthreads():
+                        said = True
+                        say(f"no worker is left{self._of_scheduler}: waiting for another one")
 
     def _was_lost(self, future: Future) -> bool:
         from distributed import KilledWorker
@@ -115,11 +143,16 @@ class DaskCluster:
 
     def _outcome(self, future: Future, unit: Unit) -> Failure | None:
         if future.status == "finished":
+            if is_done(unit):  # an answer lies with the worker, which may be gone by now
+                return None
             failure = future.result()
             assert failure is None or isinstance(failure, Failure)
             return failure
         if future.status != "error":  # cancelled: the scheduler has gone, or somebody has told it to forget this
-            raise InputError(f"expected the scheduler to do {unit.label}, found that it gave it up ({future.status})")
+            raise InputError(
+                f"expected the scheduler to do {unit.label}, found that it is gone or gave it up "
+                f"({future.status}); the same command goes on where this one was"
+            )
         return failure_of(unit, future.exception())
 
     def call_each(self, function: Callable[..., Answer], calls: Sequence[tuple[Any, ...]]) -> list[Answer]:
@@ -136,10 +169,10 @@ class DaskCluster:
         """The answers of all workers that are there now."""
         try:
             return list(self._client.run(function, *arguments).values())
-        except (ImportError, AttributeError) as error:
-            raise InputError(
-                f"expected the workers to have the same exitbench as this process, found: {one_line(error)}"
-            ) from error
+        except InputError:
+            raise
+        except Exception as error:  # Dask wraps what it could not even load in exceptions of no kind
+            raise InputError(f"{OTHERS}: {one_line(error)}") from error
 
     def stop(self) -> None:
         """Take back what was handed out; a worker ends the unit that it is at, whose files nobody looks at."""
@@ -150,51 +183,61 @@ class DaskCluster:
             self._client.cancel(waiting, force=True)
 
     def close(self) -> None:
-        """Let go of the cluster, and end it where it is this executor's own."""
-        self._client.close()
-        if self._owned is not None:
-            self._owned.close()
+        """Let go of the cluster, and end it where it is this executor's own: at once, and without a word of Dask's."""
+        with without_log():
+            if self._owned is not None:
+                end_workers(self._owned)
+            self._client.close()
+            if self._owned is not None:
+                with suppress(TimeoutError):  # the system is slow to take the processes away: they are dead
+                    self._owned.close()
+                for _, unit in self._futures.values():
+                    remove_attempts(unit)
 
     def __enter__(self) -> DaskCluster:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
+        if kind is not None and self._owned is None:
             self.stop()
         self.close()
 
     def _require_workers(self) -> None:
+        """Raise InputError where no worker comes, or one has another exitbench than this process."""
         try:
-            self._client.wait_for_workers(1, timeout=PATIENCE)
+            try:
+                self._client.wait_for_workers(1, timeout=min(SILENCE, PATIENCE))
+            except TimeoutError:
+                say(f"no worker{self._of_scheduler} yet: waiting for {PATIENCE:.0f} s")
+                self._client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError as error:
-            self.close()
             raise InputError(f"expected a scheduler with workers, found none within {PATIENCE:.0f} s") from error
+        if any(digest != package_digest() for digest in self.ask_all(package_digest)):
+            raise InputError(f"{OTHERS} another one")
 
 
-def perform_anywhere(unit: Any) -> Failure | None:
-    """Do one unit in a folder of this attempt, and give that its name unless another attempt was faster.
+def say(line: str) -> None:
+    """A line on standard error, above whatever bar is there."""
+    ProgressBar("", 1).print_line(line)
 
-    Raises OSError and MemoryError, which another machine may not meet; any other exception is a :class:`Failure`.
-    """
-    if is_done(unit):
-        return None
-    attempt = replace(unit, folder=unit.folder.with_name(f".{unit.folder.name}.{uuid.uuid4().hex[:8]}"))
-    try:
-        # Not its parents: a run that has been given up takes them away.
-        attempt.folder.mkdir()
-        work_and_sign(attempt)
-        try:
-            attempt.folder.rename(unit.folder)
-        except OSError:
-            if not is_done(unit):
-                raise
-    except (OSError, MemoryError):
-        raise
-    except Exception as error:  # whatever a plug-in raises must not stop the other units
-        return failure_of(unit, error)
-    finally:
-        shutil.rmtree(attempt.folder, ignore_errors=True)
-    return None
+
+@contextmanager
+def without_log() -> Iterator[None]:
+    """Without Dask's records of what is cut off when a client or a cluster ends."""
+    from distributed.utils import silence_logging_cmgr
+
+    with silence_logging_cmgr(logging.CRITICAL):
+        yield
+
+
+def end_workers(cluster: Any) -> None:
+    """End the processes of a local cluster: Dask asks each to close first and, after seconds, loses its patience."""
+    for nanny in cluster.workers.values():
+        process = nanny.pid
+        nanny.close_gracefully(reason="exitbench has ended")  # so that it starts no other
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
 
 
 def connected(address: str) -> DaskCluster:
@@ -203,9 +246,14 @@ def connected(address: str) -> DaskCluster:
     from distributed import Client
 
     try:
-        return DaskCluster(Client(address, timeout=PATIENCE))
+        try:
+            client = Client(address, timeout=min(SILENCE, PATIENCE))
+        except OSError:
+            say(f"no scheduler at {address} yet: waiting for {PATIENCE:.0f} s")
+            client = Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as error:
         raise InputError(f"expected a Dask scheduler at {address}, found none: {one_line(error)}") from error
+    return DaskCluster(client)
 
 
 def local_cluster(jobs: int) -> DaskCluster:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -21,12 +22,14 @@ from exitbench.benchmarks.suites.suite import Suite
 from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.errors import InputError
-from exitbench.executors import dask_cluster
-from exitbench.executors.dask_cluster import LOST_EACH_TIME, DaskCluster, connected, local_cluster, perform_anywhere
+from exitbench.executors import dask_cluster, same_package
+from exitbench.executors.attempt import perform_anywhere
+from exitbench.executors.dask_cluster import LOST_EACH_TIME, DaskCluster, connected, local_cluster
 from exitbench.executors.executor import perform_all
 from exitbench.executors.named_executor import named_executor
+from exitbench.executors.same_package import package_digest
 from exitbench.executors.unit import Failure, is_done
-from tests.executors.test_local_pool import Lost, Note, Wrong, ignore
+from tests.executors.test_local_pool import Lost, Note, Patient, Wrong, ignore
 from tests.support.command_line import exit_code
 
 pytestmark = pytest.mark.process
@@ -198,7 +201,7 @@ def test_failures_are_told_in_order_and_what_the_system_refused_is_tried_again(c
     assert {path.name for path in tmp_path.iterdir()} == {"good", "refused", "met"}
 
 
-def test_a_unit_that_ends_every_worker_fails_and_the_next_is_done(tmp_path):
+def test_a_unit_that_ends_every_worker_fails_and_the_next_is_done(tmp_path, capfd):
     own = LocalCluster(
         n_workers=1,
         threads_per_worker=1,
@@ -209,7 +212,15 @@ def test_a_unit_that_ends_every_worker_fails_and_the_next_is_done(tmp_path):
     with DaskCluster(Client(own), owned=own) as executor:
         units = [Lost(tmp_path / "lost"), Note(tmp_path / "note")]
         assert perform_all(executor, units, ignore) == [Failure("lost", LOST_EACH_TIME)]
+        # A worker amid its work is ended, too: at once, without a word, and with what it has half done.
+        executor.hand_out(Patient(tmp_path / "patient", tmp_path / "never"))
+        wait_until(lambda: any(tmp_path.glob(".patient.*")))
+        (process,) = [psutil.Process(nanny.pid) for nanny in own.workers.values()]
+        capfd.readouterr()
+    assert not process.is_running()
     assert is_done(units[1])
+    assert {path.name for path in tmp_path.iterdir() if not path.is_file()} == {"note"}
+    assert capfd.readouterr().err == ""
 
 
 def test_verbs_send_their_work_to_the_scheduler_that_is_named(suite, cluster, tmp_path, monkeypatch, capsys):
@@ -237,6 +248,42 @@ def test_an_error_takes_back_what_was_handed_out(cluster, tmp_path):
     cluster.stop()
     assert cluster.ended(wait=False) == []
     assert cluster.call_each(divmod, [(7, 2), (9, 4)]) == [(3, 1), (2, 1)]
+
+
+def wait_until(holds):
+    end = time.monotonic() + 100
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_while_there_is_no_worker_one_line_says_so(cluster, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(dask_cluster, "SILENCE", 0.01)
+    monkeypatch.setattr(cluster._client, "nthreads", dict)
+    unit = Patient(tmp_path / "unit", tmp_path / "message")
+    cluster.hand_out(unit)
+    threading.Timer(0.2, unit.awaited.touch).start()
+    assert cluster.ended(wait=True) == [(unit, None)]
+    said = capsys.readouterr().err
+    assert said == f"no worker is left of {cluster._client.scheduler.address}: waiting for another one\n"
+
+
+def test_what_a_lost_scheduler_was_to_do_is_named_in_one_line(cluster, tmp_path):
+    with pytest.raises(InputError, match=r"to do note, found that it is gone .*; the same command goes on"):
+        cluster._outcome(SimpleNamespace(status="cancelled"), Note(tmp_path / "note"))
+
+
+def test_workers_with_another_exitbench_are_refused_whatever_they_are_asked_for(cluster, monkeypatch):
+    address = cluster._client.scheduler.address
+    with monkeypatch.context() as patch:
+        patch.setattr(same_package, "KINDS", (".py",))  # here, and not in the workers
+        package_digest.cache_clear()
+        with pytest.raises(InputError, match="same exitbench as this process, found another one"):
+            connected(address)
+    package_digest.cache_clear()
+    connected(address).close()
+    with pytest.raises(InputError, match=r"same exitbench as this process, found: .*invalid literal"):
+        cluster.ask_all(int, "as one that cannot be loaded")
 
 
 def test_the_exception_of_a_call_is_raised_here(cluster):
@@ -271,7 +318,8 @@ def test_an_attempt_whose_run_was_given_up_makes_no_folder(tmp_path):
     assert not (tmp_path / "gone").exists()
 
 
-def test_an_address_without_a_scheduler_is_refused_in_a_line(monkeypatch):
-    monkeypatch.setattr(dask_cluster, "PATIENCE", 0.5)
+def test_an_address_without_a_scheduler_is_refused_in_a_line(monkeypatch, capsys):
+    monkeypatch.setattr(dask_cluster, "PATIENCE", 0.3)
     with pytest.raises(InputError, match=r"expected a Dask scheduler at tcp://127\.0\.0\.1:9, found none"):
         connected("tcp://127.0.0.1:9")
+    assert capsys.readouterr().err == "no scheduler at tcp://127.0.0.1:9 yet: waiting for 0 s\n"
