@@ -64,13 +64,17 @@ SECTIONS = (
 
 
 def kept(run: FinishedRun) -> pd.DataFrame:
-    """A line for every system and network that shows it, under the run's leading protocol."""
+    """A line for every system and network that shows it, under the run's leading protocol.
+
+    Of a form that several recipes train, networks by the first of them count.
+    """
     protocol = run.leading_protocol()
     rows = [
         numbers_of(run, protocol, system.name, here, cache)
         for system in paper_systems()
         for here in shown_as(run, protocol, system)
         for cache in here.group.caches
+        if cache.recipe.partition("[")[0] in here.form.recipes[:1] or not here.form.recipes
     ]
     return pd.DataFrame(rows, columns=KEPT).sort_values(KEPT[:4], ignore_index=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -170,14 +170,10 @@ def named_source(cache: Cache) -> dict[str, str]:
 
 
 def derived_provenance(source: Cache) -> dict[str, Any]:
-    """Where the numbers come from: the source's own record, so that the same call makes the same bytes."""
-    provenance = source.manifest.provenance
-    return {
-        "started": provenance.started,
-        "command": provenance.command,
-        "versions": provenance.versions,
-        "device": provenance.device,
-        "dtype": provenance.dtype,
-        "seed": provenance.seed,
-        "note": provenance.note,
-    }
+    """Where the numbers come from: the source's own record, so that the same call makes the same bytes.
+
+    How the network was trained is part of it; why there are no heads is not, which the derivation says itself.
+    """
+    manifest = source.manifest
+    record = asdict(manifest.provenance) | dict(manifest.extra_provenance)
+    return {key: value for key, value in record.items() if key != "no_heads"}

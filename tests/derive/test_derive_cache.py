@@ -147,6 +147,18 @@ def test_what_a_cache_has_besides_travels(tmp_path: Path) -> None:
     assert made.groups is not None and np.array_equal(made.groups, caches[1].groups)
 
 
+def test_how_the_network_was_trained_travels(train: Cache, source: Cache, tmp_path: Path) -> None:
+    """The recipe is of the network, which a derived cache is still of; a reason for missing heads is of the cache."""
+    trained = tmp_path / "trained"
+    shutil.copytree(source.path, trained)
+    more = (("epochs", 2), ("no_heads", "an old reason"), ("recipe", "cosee"))
+    (trained / "manifest.json").write_text(replace(source.manifest, extra_provenance=more).to_json())
+    made = derived("heads", train, Cache(trained), tmp_path / "out")
+    assert made.manifest.extra_provenance == (("epochs", 2), ("recipe", "cosee"))
+    assert made.manifest.provenance == source.manifest.provenance
+    assert verify(made.path) == []
+
+
 def test_an_unlabelled_cache_teaches_what_needs_no_label(source: Cache, tmp_path: Path) -> None:
     options = {"rows": 60, "layers": 4, "classes": 3, "width": 6, "feature_dtype": "float32", "split": "calibration"}
     mute = Cache(synthetic_cache(tmp_path / "mute", labelled=False, **options))
