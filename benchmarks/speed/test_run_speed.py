@@ -82,20 +82,24 @@ imports of every process count too. *All signals* are those of the registry with
 suite's entries, but for those that need an extra output of the network; a first run, which is not timed, fills the
 fit cache.
 
-What nested folds, five deals, choices for each speed-up, thresholds per layer, promises and calibration cost was
-measured once, side by side with the commit c8cf444, which had none of them (two processes, nothing else of that
-priority): its eight entries took 34.7 s by the clock, 56.3 s of processor time and 1.71 GB in all processes there, and
-took 27.3 s, 44.2 s and 1.42 GB then. The suite has grown from these 21 configurations to 36 (both forms of F-PABEE,
-centred forms, and three entries that learn), and took 63.3 s with cold fits and 51.6 s with kept ones: 1.8 and 1.5
-times the old default, which was to be halved. These figures are older than the last changes: sums of resamples
-(below), averages and statistics across tasks (4.2 to 2.6 s of processor time on a busy machine, the import of
-`scipy.stats` among it) and the page with its tables (8.5 to 6 s).
+The default run, suite `published`, asks what the default run of the commit c8cf444 asked: eight published signals with
+their grids on eight caches, two protocols, intervals; with 500 resamples instead of 1000, and without the 270 tables
+and 60 figures that nobody had asked for. Side by side with that commit, each run a cold process in a new folder, in
+turn, with two processes of a high priority beside a training and other work, it took 14.4 to 15.0 s by the clock where
+that took 31.7 to 32.5 s: 0.46 times, in each of four rounds (0.44 to 0.51 in five earlier ones), and 0.43 times the
+processor time (16.6 s and 38.2 s). With 1000 resamples it takes 0.55 times (one round). What helped last: result tables
+flushed and units removed together, workers and charts without pandas, and a search for cyclic garbage a hundredth as
+often (0.3 s of a report's 2.6 s).
 
-What limits it: on two processes, 6% of the clock are starts and scores, 63% measures, 12% comparisons, 9% joining and
-averaging, 9% the page, the last two by one process. Measures are 36 configurations on eight caches, each with six
-choices on 1000 resamples and 20 exact ones of further deals; no function takes more than a twelfth of the whole. Of the
-resampled choices a quarter each are sums at all points and the search for 51 costs in every resample; a fifth to a
-quarter does not depend on the number of resamples.
+The suite `paper` has grown from the 21 configurations of that commit to 36 (both forms of F-PABEE, centred forms, and
+three entries that learn), with nested folds, five deals, choices for each speed-up, promises and calibration. Cold fits
+included it took 57.5 s beside the runs above: 3.9 times the default run, 1.8 times the old one.
+
+What limits the suite `paper`: on two processes, 6% of the clock are starts and scores, 63% measures, 12% comparisons,
+9% joining and averaging, 9% the page, the last two by one process. Measures are 36 configurations on eight caches, each
+with six choices on 1000 resamples and 20 exact ones of further deals; no function takes more than a twelfth of the
+whole. Of the resampled choices a quarter each are sums at all points and the search for 51 costs in every resample; a
+fifth to a quarter does not depend on the number of resamples.
 """,
     (NUMBERS, JOBS, ALL),
 )
