@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 
 from exitbench.errors import InputError
 
@@ -13,6 +14,7 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 LEAST = 10**8
 
 
+@cache
 def parse_memory(text: str) -> int:
     """The bytes of a text such as ``2GB``, ``500 MB`` or ``1.5G``.
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import arange
 from exitbench.benchmarks.guarantees.losses import unit_means
 from exitbench.benchmarks.protocols.per_layer_points import FITS
 from exitbench.benchmarks.replay.exit_quotas import thresholds_of_exits
 from exitbench.benchmarks.replay.exit_rule import per_layer_exits
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.vocabulary import Schedule
-from exitbench.benchmarks.scoring.roomy import arange
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
 SHARED_GRID = 100

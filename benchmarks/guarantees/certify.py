@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import full
 from exitbench.benchmarks.guarantees.candidates import Candidate, path_losses
 from exitbench.benchmarks.guarantees.losses import Risk, unit_means
 from exitbench.benchmarks.guarantees.procedures import (
@@ -21,7 +22,6 @@ from exitbench.benchmarks.guarantees.procedures import (
     smallest_passing,
 )
 from exitbench.benchmarks.guarantees.split import betting_order
-from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
 ProcedureName = Literal["learn-then-test", "risk-control", "conformal-consistency"]

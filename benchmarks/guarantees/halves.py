@@ -11,13 +11,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import full
 from exitbench.benchmarks.guarantees.candidates import Candidate, per_layer_path
 from exitbench.benchmarks.guarantees.certify import Certificate, Evidence, Promise, certify
 from exitbench.benchmarks.guarantees.split import CHOOSING, certifying_part
 from exitbench.benchmarks.replay.trade_off_curve import Curve, trade_off_curve
 from exitbench.benchmarks.results.vocabulary import Schedule
 from exitbench.benchmarks.scoring.outcomes import Outcomes
-from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.score_store import ScoredCache
 
 

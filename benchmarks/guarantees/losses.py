@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.roomy import roomy
+from exitbench.benchmarks.arrays.roomy_array import roomy
 
 RiskName = Literal["consistency", "harm", "gap", "error", "brier"]
 Range = Literal["0 or 1", "0 to 1", "up to 1"]

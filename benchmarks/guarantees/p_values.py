@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from exitbench.benchmarks.scoring.roomy import arange
+from exitbench.benchmarks.arrays.roomy_array import arange
 from exitbench.benchmarks.statistics.paired_signs import binomial_cdf
 
 Losses = NDArray[np.float64]

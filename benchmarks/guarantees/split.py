@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import order_of
 from exitbench.benchmarks.protocols.splits import Part
-from exitbench.benchmarks.scoring.roomy import order_of
 from exitbench.benchmarks.statistics.hashed_randomness import sample_words
 from exitbench.errors import InputError
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import arange, empty
 from exitbench.benchmarks.measures.placements import Placements
 from exitbench.benchmarks.measures.ranking import Ranking
-from exitbench.benchmarks.scoring.roomy import arange, empty
 
 FEWEST_AT_THE_CUT = 5
 """At least so many samples on either side tell the error rate at the cut."""

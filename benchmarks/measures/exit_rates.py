@@ -16,9 +16,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import zeros
+from exitbench.benchmarks.arrays.scratch_space import blocks
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
-from exitbench.benchmarks.scoring.roomy import blocks, zeros
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.roomy import arange, empty
+from exitbench.benchmarks.arrays.roomy_array import arange, empty
 
 Moments = tuple[int, int, int]
 """How many samples, and the sum and the sum of squares of twice the pairs that each wins."""

@@ -21,11 +21,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import zeros
 from exitbench.benchmarks.measures.placements import Moments, Placements, best_risk_area, layer_placements
 from exitbench.benchmarks.results.status import FEWEST_OF_A_KIND, Verdict
 from exitbench.benchmarks.results.vocabulary import TIES, Ties
 from exitbench.benchmarks.scoring.groups import summed_by_group
-from exitbench.benchmarks.scoring.roomy import zeros
 from exitbench.errors import InputError
 
 TOGETHER = 1 << 16

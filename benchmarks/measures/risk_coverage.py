@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.roomy import arange
+from exitbench.benchmarks.arrays.roomy_array import arange
 
 
 def risk_at(certainty: NDArray[np.float64], wrong: NDArray[np.bool_]) -> NDArray[np.float64]:

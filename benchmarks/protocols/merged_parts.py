@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import empty, full
+from exitbench.benchmarks.arrays.set_aside import set_aside
 from exitbench.benchmarks.measures.exit_rates import RateTally
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.protocols.choice import Choice, Choices
@@ -24,9 +26,7 @@ from exitbench.benchmarks.replay.tally import Tally, score_influence
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.status import Status
 from exitbench.benchmarks.scoring.groups import clustering, standard_error
-from exitbench.benchmarks.scoring.roomy import empty, full
 from exitbench.benchmarks.scoring.score_store import Samples
-from exitbench.benchmarks.scoring.set_aside import set_aside
 from exitbench.benchmarks.statistics.deals import mean_over_deals
 
 Sums = TypeVar("Sums", Tally, RateTally)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import full
 from exitbench.benchmarks.protocols.splits import Part
 from exitbench.benchmarks.replay.operating_points import ROUNDING
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve, trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Measure
-from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, ScoredCache
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.bootstrap_weights import BootstrapWeights

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.set_aside import set_aside
 from exitbench.benchmarks.measures.exit_rates import DECISIONS, RateTally, rates_at_threshold
 from exitbench.benchmarks.protocols.part_curves import PartCurves, ResampledPart
 from exitbench.benchmarks.protocols.part_result import Criterion, PartRates, PartResult, ResampledPoint
@@ -34,7 +35,6 @@ from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.vocabulary import MEDIAN
 from exitbench.benchmarks.scoring.outcomes import Measure
-from exitbench.benchmarks.scoring.set_aside import set_aside
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
 from exitbench.benchmarks.statistics.resampled_points import exactly_at

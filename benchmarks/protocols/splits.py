@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.roomy import full, zeros
+from exitbench.benchmarks.arrays.roomy_array import full, zeros
 from exitbench.benchmarks.scoring.score_store import Role
 from exitbench.benchmarks.statistics.hashed_randomness import folds
 from exitbench.errors import InputError

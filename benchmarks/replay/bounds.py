@@ -15,9 +15,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import empty, full
+from exitbench.benchmarks.arrays.scratch_space import blocks
 from exitbench.benchmarks.replay.tally import Tally, tally_at
 from exitbench.benchmarks.scoring.outcomes import Outcomes
-from exitbench.benchmarks.scoring.roomy import blocks, empty, full
 from exitbench.errors import InputError
 
 BISECTIONS = 200

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.roomy import empty, full
+from exitbench.benchmarks.arrays.roomy_array import empty, full
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
 

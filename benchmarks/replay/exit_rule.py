@@ -6,7 +6,8 @@ The whole trade-off curve (``trade_off_curve``) must agree with this everywhere;
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.roomy import blocks, empty, full
+from exitbench.benchmarks.arrays.roomy_array import empty, full
+from exitbench.benchmarks.arrays.scratch_space import blocks
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
 from exitbench.exit_rule import PASSES, exits

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import arange
+from exitbench.benchmarks.arrays.scratch_space import blocks
 from exitbench.benchmarks.results.status import Verdict
 from exitbench.benchmarks.scoring.outcomes import FULL_COST, TASK_SCORES, Measure, Outcomes
-from exitbench.benchmarks.scoring.roomy import arange, blocks
 from exitbench.errors import InputError, did_you_mean
 
 Sums = NDArray[Any]

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import full
 from exitbench.benchmarks.replay.exit_events import ExitEvents, events_of_some, exit_events, passed
 from exitbench.benchmarks.replay.exit_rule import exit_histogram, exit_layers
 from exitbench.benchmarks.replay.tally import Tally, tally_at
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
-from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
 

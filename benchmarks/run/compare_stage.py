@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from exitbench.benchmarks.arrays.roomy_array import full
 from exitbench.benchmarks.protocols.splits import fold_numbers
 from exitbench.benchmarks.replay.bounds import (
     final_layer,
@@ -33,7 +34,6 @@ from exitbench.benchmarks.run.rows.fixed_layer_rows import fixed_area_row, fixed
 from exitbench.benchmarks.run.rows.measured import Measured, over_deals, with_intervals
 from exitbench.benchmarks.run.rows.measured_rows import tally_rows
 from exitbench.benchmarks.run.rows.per_layer_rows import adjusted_pairs
-from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
 from exitbench.benchmarks.statistics.bootstrap_weights import LayerSums
 from exitbench.benchmarks.statistics.crossed_errors import ErrorSource

@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import mapped_array
+from exitbench.benchmarks.arrays.scratch_space import is_large
 from exitbench.benchmarks.results.files import read_parquet, write_part, write_parts
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
 from exitbench.benchmarks.results.schema import Row, rows_of, rows_table, table_of
-from exitbench.benchmarks.scoring.roomy import is_large, mapped_array
 from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
 
 Array = NDArray[np.float64]

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import arange, empty, full, order_of, roomy
 from exitbench.benchmarks.guarantees.split import certifying_part
 from exitbench.benchmarks.protocols.splits import Part, inner_folds, parts_of
 from exitbench.benchmarks.scoring.calibration_layers import cannot_run, check_inputs, lacking
 from exitbench.benchmarks.scoring.configuration import Configuration, configuration_of
 from exitbench.benchmarks.scoring.fitted_scores import FitSize, FittedScores
-from exitbench.benchmarks.scoring.roomy import arange, empty, full, order_of, roomy
 from exitbench.benchmarks.scoring.score_cache import score_each, without_untaught_layers
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, Samples, ScoredCache, Scores, ScoresKey, ScoreStore
 from exitbench.benchmarks.suites.questions import Questions

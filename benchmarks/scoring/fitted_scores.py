@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import flat_true
 from exitbench.benchmarks.scoring.kept_scores import kept_scores
-from exitbench.benchmarks.scoring.roomy import flat_true
 from exitbench.benchmarks.scoring.score_cache import fitted, score_each
 from exitbench.benchmarks.scoring.score_store import Role, Scores
 from exitbench.cache import Cache, Target

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exitbench.benchmarks.scoring.roomy import roomy
+from exitbench.benchmarks.arrays.roomy_array import roomy
 from exitbench.benchmarks.scoring.signal_scores import Rows
 from exitbench.errors import InputError
 

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from exitbench.benchmarks.arrays.roomy_array import empty
 from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, check_inputs, read_layer
 from exitbench.benchmarks.scoring.fit_cache import remembered
 from exitbench.benchmarks.scoring.raw_memory import memory_watched
-from exitbench.benchmarks.scoring.roomy import empty
 from exitbench.cache import Cache, Target
 from exitbench.errors import InputError, did_you_mean
 from exitbench.places import cache_directories

@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import mapped_array
 from exitbench.benchmarks.scoring.configuration import Configuration, signal_scores
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
-from exitbench.benchmarks.scoring.roomy import mapped_array
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 
 Role = Literal["test", "calibration"]

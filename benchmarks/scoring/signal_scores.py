@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.roomy import roomy, zeros
+from exitbench.benchmarks.arrays.roomy_array import roomy, zeros
 from exitbench.errors import InputError
 from exitbench.exit_rule import PASSES, Direction
 

@@ -13,9 +13,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import arange, empty, zeros
 from exitbench.benchmarks.measures.placements import Placements
 from exitbench.benchmarks.measures.ranking import Ranking
-from exitbench.benchmarks.scoring.roomy import arange, empty, zeros
 
 
 def risk_influence(ranking: Ranking, layer: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import full
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.scoring.outcomes import Outcomes
-from exitbench.benchmarks.scoring.roomy import full
 from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
 from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, Weights

@@ -10,7 +10,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exitbench.benchmarks.scoring.roomy import blocks, empty
+from exitbench.benchmarks.arrays.roomy_array import empty
+from exitbench.benchmarks.arrays.scratch_space import blocks
 from exitbench.errors import InputError
 
 FOLD_STREAM = 0x666F6C64

@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from exitbench.benchmarks.arrays.roomy_array import arange, empty, flat_true, full, order_of, picked
+from exitbench.benchmarks.arrays.scratch_space import blocks, is_large
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
-from exitbench.benchmarks.scoring.roomy import arange, blocks, empty, flat_true, full, is_large, order_of, picked
 from exitbench.memory_budget import memory_budget
 
 ALL_POINTS = 1200

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.roomy_array import arange
 from exitbench.benchmarks.measures.exit_rates import rates_everywhere
 from exitbench.benchmarks.measures.risk_coverage import risk_at
 from exitbench.benchmarks.protocols.entry_curve import CurvePiece
@@ -27,7 +28,6 @@ from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import ENTRY_COLUMNS, Row, columns_table, table_of
 from exitbench.benchmarks.run.rows.sample_readings import SampleReadings
 from exitbench.benchmarks.scoring.outcomes import Measure
-from exitbench.benchmarks.scoring.roomy import arange
 from exitbench.benchmarks.scoring.score_store import Samples
 from exitbench.benchmarks.suites.questions import layers_at
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from exitbench.benchmarks.arrays.roomy_array import full, zeros
 from exitbench.benchmarks.protocols.splits import Part
 from exitbench.benchmarks.replay.bounds import fixed_curve
 from exitbench.benchmarks.replay.operating_points import ROUNDING, areas_below, mean_below
@@ -20,7 +21,6 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.evaluated_configurations import protocol_parts
 from exitbench.benchmarks.run.rows.measured import Measured, with_intervals
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
-from exitbench.benchmarks.scoring.roomy import full, zeros
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
 from exitbench.benchmarks.statistics.bootstrap_weights import LayerSums
 from exitbench.benchmarks.statistics.deals import mean_over_deals

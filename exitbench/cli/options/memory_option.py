@@ -8,7 +8,11 @@ import typer
 
 MemoryOption = Annotated[
     str | None,
-    typer.Option("--memory", help="Memory per process for resamples, such as 2GB (the default).", show_default=False),
+    typer.Option(
+        "--memory",
+        help="Memory per process for what grows with the rows, such as 2GB (the default).",
+        show_default=False,
+    ),
 ]
 
 

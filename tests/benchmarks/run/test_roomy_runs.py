@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from exitbench.benchmarks.arrays import scratch_space
 from exitbench.benchmarks.run.run_suite import run_suite
-from exitbench.benchmarks.scoring import roomy
 from exitbench.benchmarks.statistics import resampled_curves
 from exitbench.cache import synthetic_cache
 from exitbench.memory_budget import memory_budget
@@ -20,10 +20,9 @@ def test_results_are_the_same_bytes_wherever_arrays_lie(tmp_path: Path, monkeypa
     asked = suite([cache], ["deebert", "pcee[patience=1|2]", "calibrated"], deals=2)
     in_memory = run_suite(asked, tmp_path / "memory").path
     made = Counter[int]()
-    add = roomy.pages.add
-    monkeypatch.setattr(roomy.pages, "add", lambda mapping, size: (made.update([size]), add(mapping, size)))
-    monkeypatch.setattr(roomy, "SHARE", memory_budget() // 500)  # what has a number for each sample
-    monkeypatch.setattr(roomy, "BLOCK", 37)
+    monkeypatch.setattr(scratch_space.mappings, "count", lambda size: made.update([size]))
+    monkeypatch.setattr(scratch_space, "SHARE", memory_budget() // 500)  # what has a number for each sample
+    monkeypatch.setattr(scratch_space, "BLOCK", 37)
     monkeypatch.setattr(resampled_curves, "FEW_SHARE", 1 << 50)
     monkeypatch.setattr(resampled_curves, "SPARSE_BLOCK", 1 << 12)
     in_files = run_suite(asked, tmp_path / "files").path

@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from exitbench.benchmarks.scoring import roomy
-from exitbench.benchmarks.scoring import set_aside as module
-from exitbench.benchmarks.scoring.set_aside import SetAside
+from exitbench.benchmarks.arrays import scratch_space
+from exitbench.benchmarks.arrays import set_aside as module
+from exitbench.benchmarks.arrays.set_aside import SetAside
 from exitbench.errors import InputError
 
 
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roomy, "memory_budget", lambda: 0)
+    monkeypatch.setattr(scratch_space, "memory_budget", lambda: 0)
 
 
 def open_files() -> int:

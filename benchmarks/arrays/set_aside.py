@@ -16,7 +16,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.scoring.roomy import is_large, lies_in_a_file, no_room, pages, roomy
+from exitbench.benchmarks.arrays.roomy_array import roomy
+from exitbench.benchmarks.arrays.scratch_space import is_large, lies_in_a_file, mappings, no_room
 
 FILE_BYTES = 1 << 28
 """Bytes of a file, unless one array needs more."""
@@ -32,7 +33,7 @@ class ScratchFile:
         with tempfile.TemporaryFile(buffering=0) as file:
             os.ftruncate(file.fileno(), size)
             self.mapping = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
-            pages.add(self.mapping, 0)
+            mappings.add(self.mapping)
             self.descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self.descriptor)
 
@@ -66,6 +67,7 @@ class SetAside:
             if self.file is None or forked or self.file.used + array.nbytes > self.file.size:
                 self.process = os.getpid()
                 self.file = ScratchFile(max(FILE_BYTES, array.nbytes))
+            mappings.count(array.nbytes)
             return roomy(self.file.write(array))
         except OSError as error:
             raise no_room(array.nbytes, error) from error
