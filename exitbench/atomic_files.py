@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,9 @@ NOT_LOCKED = -1
 
 CROWDED = (errno.EMFILE, errno.ENFILE)
 """Reasons of a system that has no more open files to give."""
+
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.ASCII)
+"""How a URL begins; a drive of Windows has one letter."""
 
 CHUNK = 8 * 2**20
 FLUSHING_THREADS = 8
@@ -186,6 +190,7 @@ def _held(temporary: Path, path: Path, opened: Callable[[], int], *, keep: bool 
     With ``keep`` it stays, unless it is an empty folder.
     Windows renames nothing that is open, so there two processes are not kept apart.
     """
+    refuse_url(path)
     descriptor: int | None = None
     try:
         with deferred_stops():
@@ -202,6 +207,18 @@ def _held(temporary: Path, path: Path, opened: Callable[[], int], *, keep: bool 
     finally:
         if descriptor is not None and descriptor != NOT_LOCKED:
             os.close(descriptor)
+
+
+def refuse_url(path: Path) -> None:
+    """Raise InputError for a path that was made of a URL, which would become folders of odd names here.
+
+    >>> refuse_url(Path("s3://bucket/name"))
+    Traceback (most recent call last):
+    exitbench.errors.InputError: expected a path of this machine, found the URL s3://bucket/name
+    """
+    first, *others = path.parts or (".",)
+    if SCHEME.fullmatch(first) and others:
+        raise InputError(f"expected a path of this machine, found the URL {first}//{'/'.join(others)}")
 
 
 def _write_all(descriptor: int, view: memoryview) -> None:
@@ -271,6 +288,7 @@ def _remove(temporary: Path, descriptor: int | None, *, keep: bool) -> None:
 
 def make_directory(path: Path) -> None:
     """Create ``path`` and its parents, or raise an InputError that gives the reason."""
+    refuse_url(path)
     try:
         disk.make_directory(path)
     except OSError as error:

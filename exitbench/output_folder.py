@@ -116,6 +116,7 @@ def claimed(path: Path, patience: float = 0.0) -> Iterator[OutputFolder]:
     Raises InputError, with nothing touched, for a folder that is neither empty nor exitbench's own, and where another
     process or thread is writing. The thread that has claimed a folder may claim it again.
     """
+    atomic_files.refuse_url(path)
     held = (path.resolve(), threading.get_ident())
     if held in _claimed:
         yield _claimed[held]

@@ -35,6 +35,7 @@ LAST = "run.json"
 """What says that a run is complete."""
 BLOCK = 2**22
 URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.ASCII)
+PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/@]*:.*@", re.ASCII)
 
 
 def is_url(text: str) -> bool:
@@ -47,10 +48,15 @@ def is_url(text: str) -> bool:
 
 
 def opened_store(url: str) -> tuple[Any, str]:
-    """The file system of a URL, as pyarrow has them, and the path in it, without a slash at its end."""
+    """The file system of a URL, as pyarrow has them, and the path in it, without a slash at its end.
+
+    One with a password is refused without being shown: URLs stand in messages, in results and in lists of processes.
+    """
     from pyarrow import ArrowException  # type: ignore[import-untyped]
     from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem  # type: ignore[import-untyped]
 
+    if PASSWORD.match(url):
+        raise InputError("expected a URL without a password in it, found one with: give credentials in the environment")
     try:
         try:
             store, path = FileSystem.from_uri(url)
@@ -86,7 +92,10 @@ def fetched_cache(url: str, folder: Path | None = None) -> Path:
         raise InputError(f"{url}: expected the URL of a cache, found one without a name at its end")
     with store_errors(url), store.open_input_stream(f"{path}/{MANIFEST}") as stream:
         content = stream.read(LARGEST_MANIFEST + 1)
-    manifest = parse_manifest(content, Path(MANIFEST))
+    try:
+        manifest = parse_manifest(content, Path(MANIFEST))
+    except InputError as error:
+        raise InputError(f"{url}: {error}") from error
     if not manifest.complete:
         raise InputError(f"{url}: expected a complete cache, found an unfinished one")
     copies = folder or copies_folder()
@@ -119,7 +128,7 @@ def copy_file(store: Any, path: str, entry: FileEntry, folder: Path, url: str) -
         digest = write_whole(target, iter(lambda: stream.read(BLOCK), b""))
     if digest != entry.sha256:
         target.unlink()
-        raise InputError(f"{url}/{entry.file}: expected the bytes that the manifest lists, found others")
+        raise InputError(f"{url}: expected of {entry.file} the bytes that the manifest lists, found others")
 
 
 def refuse_finished_copy(url: str, *, force: bool) -> None:
@@ -136,6 +145,13 @@ def refuse_finished_copy(url: str, *, force: bool) -> None:
         record = None
     if not force and isinstance(record, dict) and record.get("complete"):
         raise InputError(f"{url} holds a finished run; give another URL with --out, or --force to replace it")
+
+
+def require_writable(url: str) -> None:
+    """Make the folder of a URL; an InputError where the store refuses that, before hours of work are done for it."""
+    store, path = opened_store(url)
+    with store_errors(url):
+        store.create_dir(path, recursive=True)
 
 
 def upload_folder(folder: Path, url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import cast
 
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub.utils import logging as hub_logging
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
 import exitbench
@@ -68,11 +70,13 @@ def hub_errors(address: HubAddress) -> Iterator[None]:
 
 @contextmanager
 def quiet_hub() -> Iterator[None]:
-    """Without the bars of huggingface_hub: a terminal has room for one, and that is ours."""
-    were_off = are_progress_bars_disabled()
+    """Without the bars of huggingface_hub: a terminal has room for one, and that is ours; nor its words on retries."""
+    were_off, verbosity = are_progress_bars_disabled(), hub_logging.get_verbosity()
     disable_progress_bars()
+    hub_logging.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
+        hub_logging.set_verbosity(verbosity)
         if not were_off:
             enable_progress_bars()

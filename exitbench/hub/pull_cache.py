@@ -6,7 +6,7 @@ from pathlib import Path
 
 from exitbench.atomic_files import disk, whole_folder
 from exitbench.cache import unlisted_files, verify
-from exitbench.cache.format.manifest import MANIFEST
+from exitbench.cache.format.manifest import MANIFEST, Manifest
 from exitbench.cache.format.manifest_file import read_manifest
 from exitbench.errors import InputError
 from exitbench.hub.hub_address import HubAddress, hub_client, hub_errors, quiet_hub
@@ -31,7 +31,7 @@ def pull_cache(address: HubAddress, target: Path) -> str:
                 hub.hf_hub_download(address.repository, name, repo_type="dataset", revision=commit, local_dir=folder)
 
             fetch(MANIFEST)
-            manifest = read_manifest(folder)
+            manifest = pulled_manifest(folder, address)
             with ProgressBar("pull", len(manifest.files)) as bar:
                 for entry in manifest.files:
                     fetch(entry.file)
@@ -42,13 +42,26 @@ def pull_cache(address: HubAddress, target: Path) -> str:
     return commit
 
 
+def pulled_manifest(folder: Path, address: HubAddress) -> Manifest:
+    """The manifest that was downloaded; an InputError for one that is none, of which nothing is kept."""
+    try:
+        return read_manifest(folder)
+    except InputError as error:
+        raise refusal(folder, address, str(error)) from error
+
+
 def refuse_defects(folder: Path, address: HubAddress) -> None:
     """An InputError for a downloaded cache that is not what it says it is, which is then removed."""
     problems = verify(folder)
     if not problems and not read_manifest(folder).complete:
         problems = ["its collection has not ended"]
     if problems:
-        for path in folder.iterdir():
-            disk.remove(path)
-        first = problems[0].replace(f"{folder}/", "").removeprefix(f"{folder}: ")
-        raise InputError(f"{address}: not a good cache, nothing is kept of it: {first}")
+        raise refusal(folder, address, problems[0])
+
+
+def refusal(folder: Path, address: HubAddress, problem: str) -> InputError:
+    """What to say of a defective cache, once it is removed."""
+    for path in folder.iterdir():
+        disk.remove(path)
+    found = problem.replace(f"{folder}/", "").removeprefix(f"{folder}: ")
+    return InputError(f"{address}: not a good cache, nothing is kept of it: {found}")

@@ -55,7 +55,7 @@ def test_a_copy_has_the_bytes_of_the_cache_and_is_made_once(cache, memory, copie
 def test_other_bytes_than_the_manifest_lists_are_refused_and_the_next_call_goes_on(cache, memory, copies):
     good = memory.cat_file("/caches/m-a-dev/shard-00001.safetensors")
     memory.pipe_file("/caches/m-a-dev/shard-00001.safetensors", good[:-1] + b"x")
-    with pytest.raises(InputError, match=r"shard-00001\.safetensors: expected the bytes that the manifest lists"):
+    with pytest.raises(InputError, match=r"expected of shard-00001\.safetensors the bytes that the manifest lists"):
         fetched_cache(URL)
     assert not list(copies.glob("*/m-a-dev"))
     memory.pipe_file("/caches/m-a-dev/shard-00001.safetensors", good)
@@ -80,7 +80,7 @@ def test_a_manifest_that_leaves_its_folder_is_refused(cache, memory, copies):
     manifest = json.loads((cache / "manifest.json").read_bytes())
     manifest["shards"][0]["file"] = "../shard-00000.safetensors"
     memory.pipe_file("/caches/m-a-dev/manifest.json", json.dumps(manifest).encode())
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=rf"{URL}: manifest\.json: expected .*, found '\.\./shard-00000\.safetensors'"):
         fetched_cache(URL)
     assert not copies.exists()
 
@@ -143,6 +143,68 @@ def test_a_run_reads_from_a_store_and_its_results_go_to_one(memory, tmp_path, mo
     assert "memory://results/mine holds a finished run" in capsys.readouterr().err
     assert exit_code(*words[:-2], "--part", "1/2", "--out", "memory://results/other") == 2
     memory.rm("/results", recursive=True)
+
+
+@pytest.mark.long
+def test_where_only_the_copy_failed_only_that_is_done_again(memory, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ("run", URL, *QUICK, "--no-report", "--out", "memory://results/mine")
+    opened = type(memory)._open
+
+    def refused(own, path, mode="rb", **options):
+        if mode != "rb" and path.endswith("pairs.parquet"):
+            raise PermissionError("403 Forbidden")
+        return opened(own, path, mode, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), "_open", refused)
+        assert exit_code(*words) == 2
+    said = capsys.readouterr().err
+    assert "memory://results/mine: cannot be read or written: 403 Forbidden; the run is in out/m-a-dev, and" in said
+    assert not memory.exists("/results/mine/run.json")
+    made = (tmp_path / "out/m-a-dev/results.parquet").stat().st_mtime_ns
+    assert exit_code(*words, "--seed", "5") == 2
+    assert "out/m-a-dev holds another finished run" in capsys.readouterr().err
+    assert exit_code(*words) == 0
+    assert capsys.readouterr().out == "copied to memory://results/mine\n"
+    assert (tmp_path / "out/m-a-dev/results.parquet").stat().st_mtime_ns == made
+    assert memory.cat_file("/results/mine/run.json") == (tmp_path / "out/m-a-dev/run.json").read_bytes()
+    assert not list((tmp_path / "out/m-a-dev").glob(".to-copy*"))
+    memory.rm("/results", recursive=True)
+
+
+def test_a_store_that_takes_nothing_is_found_out_before_the_run(memory, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def refused(*_, **__):
+        raise PermissionError("403 Forbidden")
+
+    monkeypatch.setattr(type(memory), "mkdir", refused)
+    assert exit_code("run", URL, *QUICK, "--out", "memory://results/mine") == 2
+    assert "memory://results/mine: cannot be read or written: 403 Forbidden" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_password_in_a_url_is_neither_taken_nor_shown(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    url = "s3://key:top/secret@bucket/cache"
+    assert exit_code("inspect", url) == 2
+    assert exit_code("run", "smoke", "--signals", "deebert", "--out", url) == 2
+    said = "".join(capsys.readouterr())
+    assert said.count("expected a URL without a password in it") == 2
+    assert "secret" not in said
+
+
+def test_a_url_is_no_path_for_a_verb_that_writes_here(cache, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ("compact", cache, "s3://bucket/small"),
+        ("derive", "temperature", "--train", cache, "--on", cache, "--out", "s3://bucket/derived"),
+        ("score", cache, "--signal", "deebert", "--out", "s3://bucket/scores.npz"),
+    ):
+        assert exit_code(*words) == 2
+        assert "expected a path of this machine, found the URL s3://bucket/" in capsys.readouterr().err
+    assert not list(tmp_path.glob("s3*"))
 
 
 @pytest.mark.long

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import huggingface_hub.constants
 import pytest
@@ -85,6 +87,23 @@ def test_a_stopped_pull_goes_on_where_it_was(hub: Hub, cache: Path, tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["pulled"]
 
 
+def test_a_pull_that_is_cut_off_says_one_line_and_goes_on_later(
+    hub: Hub, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "propagate", True)
+    waits = SimpleNamespace(sleep=lambda _: None)  # between its own attempts
+    monkeypatch.setattr("huggingface_hub.file_download.time", waits)
+    push_cache(cache, ADDRESS)
+    hub.cut.add("shard-00002.safetensors")
+    with pytest.raises(InputError, match=r"hf://datasets/me/my-cache: peer closed connection .*received 10 bytes"):
+        pull_cache(ADDRESS, tmp_path / "pulled")
+    assert not [record for record in caplog.records if record.name.startswith("huggingface_hub")]
+    assert not (tmp_path / "pulled").exists()
+    hub.cut.clear()
+    pull_cache(ADDRESS, tmp_path / "pulled")
+    assert contents(tmp_path / "pulled") == contents(cache)
+
+
 def test_what_is_not_what_the_manifest_says_is_not_kept(hub: Hub, cache: Path, tmp_path: Path) -> None:
     push_cache(cache, ADDRESS)
     files = hub.repositories["me/my-cache"].commits[-1]
@@ -103,8 +122,10 @@ def test_a_manifest_that_names_other_files_gets_none_of_them(hub: Hub, cache: Pa
     manifest["shards"][0]["file"] = name
     files["manifest.json"] = json.dumps(manifest).encode()
     files[name] = b"import os"
-    with pytest.raises(InputError, match=r"expected at shards\.0\.file a plain file name"):
+    refused = r"my-cache: not a good cache, nothing is kept of it: manifest\.json: expected at shards\.0\.file a plain"
+    with pytest.raises(InputError, match=refused):
         pull_cache(ADDRESS, tmp_path / "a" / "pulled")
+    assert not list((tmp_path / "a").iterdir())
     assert not list(tmp_path.rglob("outside*"))
     assert not list(tmp_path.rglob("*.py"))
 

@@ -16,9 +16,11 @@ def refuse_out(out: Path, *, force: bool) -> None:
 
     A folder, a device or a pipe is never replaced: the new file takes the name, and would not go through it.
     """
+    from exitbench.atomic_files import refuse_url
     from exitbench.errors import InputError
 
     if not out.parent.is_dir():
+        refuse_url(out)
         raise InputError(f"{out}: the folder {out.parent} does not exist")
     if out.exists() and not out.is_file():
         raise InputError(f"{out}: expected the name of a file, found {'a folder' if out.is_dir() else 'a device'}")

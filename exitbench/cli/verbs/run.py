@@ -103,7 +103,8 @@ def command(
     """
     fit_cache(off=no_fit_cache)
     use_memory(memory)
-    from exitbench.cache.object_store import is_url, refuse_finished_copy, upload_folder
+    from exitbench.cache.object_store import is_url
+    from exitbench.cli.copied_run import copy_run, only_copied
     from exitbench.cli.loading.declared_names import refuse_unknown_names
     from exitbench.cli.signals_option import load, separate_signals
     from exitbench.errors import InputError
@@ -130,13 +131,11 @@ def command(
     if out is not None and len(suites) > 1:
         raise InputError(f"--out names one folder, found {len(suites)} suites to run")
     url = out if out is not None and is_url(out) else None
-    if url is not None:
-        if share is not None:
-            raise InputError("--part needs a folder that all parts see: expected no URL as --out beside it")
-        refuse_finished_copy(url, force=force)
     refuse_unknown_subject(subject, suites)
     for suite in suites:
         suite.require_caches()
+    if url is not None and only_copied(suites[0], url, signals_dir or [], in_parts=share is not None, force=force):
+        return
     complete = True
     default_jobs = processes_for(suites) if executor == "local" else os.cpu_count() or 1
     with chosen_executor(executor, jobs, default_jobs, MODULES) as workers:
@@ -166,8 +165,7 @@ def command(
             )
             complete = complete and whole
             if url is not None:
-                upload_folder(folder, url)
-                echo(f"copied to {url}")
+                copy_run(suite, folder, url, signals_dir or [])
     if not complete:
         raise typer.Exit(1)
 
