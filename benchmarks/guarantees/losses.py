@@ -73,7 +73,8 @@ def layer_losses(
     predictions = roomy(predictions)
     last = predictions[-1]
     if risk.name == "consistency":
-        return (predictions != last).astype(np.float64)
+        differs: NDArray[np.float64] = (predictions != last).astype(np.float64)
+        return differs
     if risk.name == "brier":
         if probabilities is None:
             raise ValueError("the Brier score needs probabilities")
@@ -83,7 +84,7 @@ def layer_losses(
     wrong: NDArray[np.float64] = (predictions != truth).astype(np.float64)
     if risk.name == "error":
         return wrong
-    gap = wrong - wrong[-1]
+    gap: NDArray[np.float64] = wrong - wrong[-1]
     return gap if risk.name == "gap" else np.maximum(gap, 0.0)
 
 
