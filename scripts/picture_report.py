@@ -1,6 +1,6 @@
 """Makes the README's picture, ``docs/report.png``: the first screen of a report in a real browser, few bytes.
 
-    exitbench run && python scripts/picture_report.py out/published/report.html
+    exitbench run paper && python scripts/picture_report.py out/paper/report.html
 
 Needs Chromium and its driver, or their places in CHROMIUM and CHROMEDRIVER. The picture's description is the sentence
 the page begins with, so that a test can tell a picture of an older run, or of something else, from this one.

@@ -42,12 +42,8 @@ def training(records: Sequence[Mapping[str, Any]]) -> str:
     """How the networks were trained, and from which seeds, as far as their caches say."""
     recipes = list(dict.fromkeys(short_name(str(recipe)) for record in records if (recipe := record.get("recipe"))))
     named = listed(recipes) if len(recipes) <= MOST_RECIPES else plural(len(recipes), "recipe")
-    facts = [
-        f"trained by {named}" if recipes else "",
-        span(records, "epochs", "epoch"),
-        span(records, "training_rows", "row", "on "),
-    ]
-    said = " ".join(filter(None, facts))
+    counts = " ".join(filter(None, [span(records, "epochs", "epoch"), span(records, "training_rows", "row", "on ")]))
+    said = ", ".join(filter(None, [f"trained by {named}" if recipes else "", counts]))
     unknown = [record for record in records if not {"recipe", "epochs"} & record.keys()]
     some = " (some not recorded)" if said and unknown else ""
     return f"{said or 'training not recorded'}{some}, {seeds(records)}"

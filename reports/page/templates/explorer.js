@@ -265,8 +265,8 @@
     at("remark").textContent = `${state.task.rows.toLocaleString("en")} rows; move the pointer to read the curves, press to set the point, drag to zoom, double-click for the whole.`;
     const stops = [...new Set(state.task.lines.flatMap((line) => line.stored.map((point) => point.at)))].sort((a, b) => a - b);
     at("note").textContent = exact
-      ? "In-sample: parameters and thresholds were chosen on the rows that are scored here, which flatters. Scores in percent with 95 % intervals; too early and too late are the premature and delayed exiting rates."
-      : `${thresholdNote(state.task)} Scores have 95 % intervals; exits are stored at ${stops.map((stop) => `${stop}×`).join(", ") || "no point"}, where the buttons jump, and too early and too late (the premature and delayed exiting rates) at ${rated(state.task)}.`;
+      ? "In-sample: parameters and thresholds were chosen on the rows that are scored here, which flatters. Scores in percent with 95% intervals; too early and too late are the premature and delayed exiting rates."
+      : `${thresholdNote(state.task)} Scores have 95% intervals; exits are stored at ${stops.map((stop) => `${stop}×`).join(", ") || "no point"}, where the buttons jump, and too early and too late (the premature and delayed exiting rates) at ${rated(state.task)}.`;
     at("jumps").replaceChildren(...(stops.length ? stops : [1.5, 2, 3, 4]).map((speed) => {
       const button = create("button", { type: "button", class: "button" }, `${speed}×`);
       button.addEventListener("click", () => { state.speed = speed; update(); });

@@ -148,11 +148,11 @@ def test_the_networks_and_the_protocol_have_a_line_each(run: FinishedRun) -> Non
 def test_the_line_on_networks_says_how_they_were_trained() -> None:
     one = {"recipe": "sum", "epochs": 2, "training_rows": 2490, "network_seed": 0}
     other = {"recipe": "two-stage", "epochs": 1, "training_rows": 12000, "network_seed": 0}
-    assert training([one]) == "trained by sum 2 epochs on 2,490 rows, seed 0"
-    assert training([one, other]) == "trained by sum and two-stage 1 to 2 epochs on 2,490 to 12,000 rows, seed 0"
+    assert training([one]) == "trained by sum, 2 epochs on 2,490 rows, seed 0"
+    assert training([one, other]) == "trained by sum and two-stage, 1 to 2 epochs on 2,490 to 12,000 rows, seed 0"
     several = [{"recipe": f"recipe-{number}"} for number in range(5)]
     assert training(several) == "trained by 5 recipes, seeds not recorded"
-    assert training([one, {}]).startswith("trained by sum 2 epochs on 2,490 rows (some not recorded), seed 0")
+    assert training([one, {}]).startswith("trained by sum, 2 epochs on 2,490 rows (some not recorded), seed 0")
     assert training([{}]) == "training not recorded, seeds not recorded"
 
 
