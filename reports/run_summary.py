@@ -26,6 +26,9 @@ WIDTH = 100
 SCREEN_LINES = 48
 """As many lines as the table may have; one that would be longer shows averages only."""
 
+ONE_PAIR = "Smallest difference, one pair"
+"""What the last row is called, as on the first screen of a page."""
+
 MARK_WORDS = {
     "unmatched": "not near the speed-up",
     "unreliable": "to be read with care",
@@ -78,7 +81,8 @@ def compact_table(run: FinishedRun, *, tasks: bool = True) -> Table:
         for entry in run.entries
     ]
     rows += bound_table_rows(run, ("fixed", "final"), cells)
-    rows += foot_rows(run, cells)[:1]
+    # Its whole name is longer than any column of names here.
+    rows += [replace(row, cells=(label(ONE_PAIR), *row.cells[1:])) for row in foot_rows(run, cells)[:1]]
     protocols = dict.fromkeys(run.leading_protocol([cache]) for cache in run.caches)
     return Table(
         name="summary",

@@ -29,16 +29,19 @@ def cells_wide(text: str) -> int:
     )
 
 
-def cut(text: str, width: int) -> str:
-    """A text that takes at most ``width`` columns."""
-    if cells_wide(text) <= width:
-        return text
+def beginning(text: str, width: int) -> str:
+    """As much of a text, from its first sign on, as takes at most ``width`` columns."""
     kept = ""
     for sign in text:
-        if cells_wide(kept + sign) > width - 1:
+        if cells_wide(kept + sign) > width:
             break
         kept += sign
-    return f"{kept}…"
+    return kept
+
+
+def cut(text: str, width: int) -> str:
+    """A text that takes at most ``width`` columns."""
+    return text if cells_wide(text) <= width else f"{beginning(text, width - 1)}…"
 
 
 def folded(text: str, width: int) -> list[str]:
@@ -49,7 +52,7 @@ def folded(text: str, width: int) -> list[str]:
     """
     lines, rest = [], text
     while cells_wide(rest) > width:
-        start = cut(rest, width + 1).removesuffix("…")
+        start = beginning(rest, width)
         broken = max(start.rfind(sign) for sign in AFTER) + 1
         taken = broken if broken > len(start) // 3 else len(start)
         lines.append(rest[:taken].rstrip())

@@ -30,6 +30,8 @@ def test_averages_come_first_and_signals_and_both_bounds_are_rows(tmp_path_facto
     names = [row.cells[0].text for row in table.rows]
     assert names[: len(run.entries)] == [entry.text for entry in run.entries]
     assert names[len(run.entries) : len(run.entries) + 2] == ["Fixed layer", "Final layer"]
+    assert max(map(cells_wide, names[len(run.entries) :])) <= LONGEST_NAME  # only signals' names are ever folded
+    assert names[-1] == "Smallest difference, one pair"
     shown = {row.cells[0].text: row.cells[2] for row in table.rows}
     sst2 = run.caches[0]
     for entry in run.entries:
@@ -69,6 +71,12 @@ def test_a_long_name_is_folded_and_nothing_of_it_is_lost(name: str) -> None:
     lines = folded(name, LONGEST_NAME)
     assert max(map(cells_wide, lines)) <= LONGEST_NAME
     assert "".join(lines).replace(" ", "") == name.replace(" ", "")
+
+
+def test_a_name_that_is_one_sign_too_long_is_folded_too() -> None:
+    assert folded("a" * 33, 32) == ["a" * 32, "  a"]
+    assert folded("a" * 31 + "日", 32) == ["a" * 31, "  日"]
+    assert folded("a" * 30 + ",bc", 32) == ["a" * 30 + ",", "  bc"]
 
 
 def test_names_that_begin_alike_are_told_apart() -> None:
