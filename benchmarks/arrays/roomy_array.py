@@ -112,7 +112,7 @@ class RoomyArray(np.ndarray[Any, Any]):
             return self[np.asarray(indices)]
         return _marked(_plain(self).take(_plain(indices), axis, out, mode))
 
-    def astype(self, dtype: Any, *given: Any, **options: Any) -> Any:  # type: ignore[override]
+    def astype(self, dtype: Any, *given: Any, **options: Any) -> Any:
         if is_large(self.size * np.dtype(dtype).itemsize) and not given:
             if self.dtype == dtype and not options.get("copy", True):
                 return self

@@ -73,7 +73,7 @@ def layer_losses(
     predictions = roomy(predictions)
     last = predictions[-1]
     if risk.name == "consistency":
-        return (predictions != last).astype(np.float64)
+        return np.asanyarray((predictions != last).astype(np.float64))
     if risk.name == "brier":
         if probabilities is None:
             raise ValueError("the Brier score needs probabilities")
@@ -84,7 +84,7 @@ def layer_losses(
     if risk.name == "error":
         return wrong
     gap = wrong - wrong[-1]
-    return gap if risk.name == "gap" else np.maximum(gap, 0.0)
+    return np.asanyarray(gap if risk.name == "gap" else np.maximum(gap, 0.0))
 
 
 def unit_means(values: NDArray[np.float64], groups: NDArray[np.int64] | None) -> NDArray[np.float64]:
