@@ -61,11 +61,11 @@ class Mappings:
         self.mapped.add(mapping)
 
     def count(self, size: int) -> None:
-        """Count bytes that were made, and give pages back where they are many."""
+        """Count bytes that were made, and give pages back where they may be many; coming again costs them time."""
         self.made += size
         if self.made * HELD > memory_budget() and hasattr(mmap, "MADV_DONTNEED"):
             self.made = 0
-            for each in self.mapped:
+            for each in self.mapped if 2 * sum(map(len, self.mapped)) > memory_budget() else ():
                 each.madvise(mmap.MADV_DONTNEED)  # the files keep what was written
 
     def array(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:

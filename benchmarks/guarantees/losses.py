@@ -73,8 +73,7 @@ def layer_losses(
     predictions = roomy(predictions)
     last = predictions[-1]
     if risk.name == "consistency":
-        differs: NDArray[np.float64] = (predictions != last).astype(np.float64)
-        return differs
+        return np.asanyarray((predictions != last).astype(np.float64))
     if risk.name == "brier":
         if probabilities is None:
             raise ValueError("the Brier score needs probabilities")
@@ -84,8 +83,8 @@ def layer_losses(
     wrong: NDArray[np.float64] = (predictions != truth).astype(np.float64)
     if risk.name == "error":
         return wrong
-    gap: NDArray[np.float64] = wrong - wrong[-1]
-    return gap if risk.name == "gap" else np.maximum(gap, 0.0)
+    gap = wrong - wrong[-1]
+    return np.asanyarray(gap if risk.name == "gap" else np.maximum(gap, 0.0))
 
 
 def unit_means(values: NDArray[np.float64], groups: NDArray[np.int64] | None) -> NDArray[np.float64]:

@@ -56,8 +56,7 @@ class EqualShareErrors:
     def influence(self, measure: str) -> NDArray[np.float64]:
         """The influence values of a rate in percent, [samples]; the root of their sum of squares is its error."""
         decisions = self.decisions(measure)
-        influence: NDArray[np.float64] = (100.0 * self.errors - self.rate(measure) * decisions) / decisions.sum()
-        return influence
+        return np.asanyarray((100.0 * self.errors - self.rate(measure) * decisions) / decisions.sum())
 
 
 def equal_share_errors(ranking: Ranking, layer: int) -> EqualShareErrors:

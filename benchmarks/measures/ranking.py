@@ -216,8 +216,7 @@ class Ranking:
         kind = np.where(self.right[row], self.easy[row], self.hard[row])
         score = self.dis(ties)[row] / 100.0
         spread = np.sqrt(kind / np.maximum(kind - 1, 1))
-        influence: NDArray[np.float64] = 100.0 * spread * (won - score * others) / self.pairs[row]
-        return influence
+        return np.asanyarray(100.0 * spread * (won - score * others) / self.pairs[row])
 
     def verdict(self, layer: int) -> Verdict:
         """Whether DIS at ``layer`` (from 1) exists, and whether its error can be believed."""

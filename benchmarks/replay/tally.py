@@ -184,15 +184,13 @@ def influence_of_counts(
     right = np.asanyarray(correct).astype(np.float64, copy=False)
     accuracy = right - right.mean()
     if measure == "accuracy" or true_positives is None or predicted_positives is None or actual_positives is None:
-        of_accuracy: NDArray[np.float64] = 100.0 * accuracy / len(right)
-        return of_accuracy
+        return np.asanyarray(100.0 * accuracy / len(right))
     hits = np.asanyarray(true_positives).astype(np.float64, copy=False)
     size = np.asanyarray(predicted_positives).astype(np.float64, copy=False) + actual_positives
     f1 = 2 * hits.sum() / size.sum() if size.any() else 0.0
     moved = (2 * hits - f1 * size) / size.mean() if size.any() else np.zeros_like(size)
     both = moved if measure == "f1" else (moved + accuracy) / 2
-    influence: NDArray[np.float64] = 100.0 * both / len(right)
-    return influence
+    return np.asanyarray(100.0 * both / len(right))
 
 
 def score_verdict(tally: Tally, measure: Measure) -> Verdict:
