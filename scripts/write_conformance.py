@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 
-from exitbench.benchmarks.run.conformance_record import RECORD, asked, source_sha256
+from exitbench.benchmarks.run.conformance_record import RECORD, asked, signal_sha256
 from exitbench.signals.registry.discovery import load_registry
 
 
 def main() -> None:
     """Ask every signal of the registry, and write the file."""
     signals = load_registry().signals
-    results = {name: {"sha256": source_sha256(kind), **asked(kind)} for name, kind in sorted(signals.items())}
+    results = {name: {"sha256": signal_sha256(kind), **asked(kind)} for name, kind in sorted(signals.items())}
     RECORD.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

@@ -32,12 +32,12 @@ def conformance_record(entries: Sequence[Sequence[ExitSignal]]) -> dict[str, Res
 
 def recorded_result(kind: type[ExitSignal], recorded: Result | None) -> Result | None:
     """What was recorded of a signal that comes with exitbench; ``None`` where its file is another one now."""
-    if recorded is None or not kind.__module__.startswith(OWN) or recorded["sha256"] != source_sha256(kind):
+    if recorded is None or not kind.__module__.startswith(OWN) or recorded["sha256"] != signal_sha256(kind):
         return None
     return {name: recorded[name] for name in ("passed", "exceptions", "failures")}
 
 
-def source_sha256(kind: type[ExitSignal]) -> str:
+def signal_sha256(kind: type[ExitSignal]) -> str:
     """The sha256 of the file that a signal's class is written in; empty where there is no such file."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else ""

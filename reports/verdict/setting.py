@@ -42,14 +42,16 @@ def training(records: Sequence[Mapping[str, Any]]) -> str:
     """How the networks were trained, and from which seeds, as far as their caches say."""
     recipes = list(dict.fromkeys(short_name(str(recipe)) for record in records if (recipe := record.get("recipe"))))
     named = listed(recipes) if len(recipes) <= MOST_RECIPES else plural(len(recipes), "recipe")
-    counts = " ".join(filter(None, [span(records, "epochs", "epoch"), span(records, "training_rows", "row", "on ")]))
+    counts = " ".join(
+        filter(None, [recorded_span(records, "epochs", "epoch"), recorded_span(records, "training_rows", "row", "on ")])
+    )
     said = ", ".join(filter(None, [f"trained by {named}" if recipes else "", counts]))
     unknown = [record for record in records if not {"recipe", "epochs"} & record.keys()]
     some = " (some not recorded)" if said and unknown else ""
     return f"{said or 'training not recorded'}{some}, {seeds(records)}"
 
 
-def span(records: Sequence[Mapping[str, Any]], name: str, thing: str, before: str = "") -> str:
+def recorded_span(records: Sequence[Mapping[str, Any]], name: str, thing: str, before: str = "") -> str:
     """A count from the least to the most, such as "1 to 2 epochs"; empty where no cache has it."""
     counts = [count for record in records if isinstance(count := record.get(name), int)]
     if not counts:

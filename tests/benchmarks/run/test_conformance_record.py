@@ -9,7 +9,7 @@ from exitbench.benchmarks.run.conformance_record import (
     asked,
     conformance_record,
     failed_checks,
-    source_sha256,
+    signal_sha256,
 )
 from exitbench.cache import synthetic_cache
 from exitbench.signals import ExitSignal, conformance
@@ -45,10 +45,10 @@ def test_what_is_recorded_of_the_signals_is_what_the_checks_say() -> None:
     for name, kind in signals.items():
         excepted = [check for check in map(name_of, CHECKS) if check in kind.exceptions]
         passed = len(CHECKS) - len(excepted)
-        expected = {"sha256": source_sha256(kind), "passed": passed, "exceptions": excepted, "failures": []}
+        expected = {"sha256": signal_sha256(kind), "passed": passed, "exceptions": excepted, "failures": []}
         assert recorded[name] == expected, name
     for name in ("deebert", "random"):
-        assert recorded[name] == {"sha256": source_sha256(signals[name]), **asked(signals[name])}
+        assert recorded[name] == {"sha256": signal_sha256(signals[name]), **asked(signals[name])}
 
 
 def test_a_signal_whose_file_was_changed_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
