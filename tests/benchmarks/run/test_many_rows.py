@@ -31,15 +31,6 @@ def test_six_hundred_thousand_rows_with_a_thousand_resamples_finish(tmp_path: Pa
     assert run_peaks(cache, "right-tool", tmp_path / "out", ["--resamples", "1000"]).allocated < BUDGET
 
 
-@pytest.mark.slow
-def test_four_times_the_rows_take_no_more_memory_in_a_small_budget(tmp_path: Path) -> None:
-    few, many = (
-        run_peaks(Size(rows=rows).cache(tmp_path), "right-tool", tmp_path / "out", ["--memory", "200MB"])
-        for rows in (30_000, 120_000)
-    )
-    assert many.allocated < few.allocated + 0.1e9, f"{few.allocated / 1e9:.2f} and {many.allocated / 1e9:.2f} GB"
-
-
 @pytest.mark.long
 def test_what_a_run_holds_is_seen_and_a_failure_is_told(tmp_path: Path) -> None:
     """Python with its libraries needs a tenth of a gigabyte at least."""
