@@ -63,5 +63,5 @@ def refusal(folder: Path, address: HubAddress, problem: str) -> InputError:
     """What to say of a defective cache, once it is removed."""
     for path in folder.iterdir():
         disk.remove(path)
-    found = problem.replace(f"{folder}/", "").removeprefix(f"{folder}: ")
-    return InputError(f"{address}: not a good cache, nothing is kept of it: {found}")
+    said = problem.replace(f"{folder}/", "").removeprefix(f"{folder}: ")
+    return InputError(f"{address}: not a good cache, nothing is kept of it: {said}")
