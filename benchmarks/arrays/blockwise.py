@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.arrays.scratch_space import blocks, is_large, largest_in_memory, room_for
+from exitbench.benchmarks.arrays.scratch_space import element_blocks, is_large, largest_in_memory, room_for
 
 
-def picked(array: NDArray[Any], index: tuple[Any, ...]) -> NDArray[Any]:
+def picked_elements(array: NDArray[Any], index: tuple[Any, ...]) -> NDArray[Any]:
     """``array[index]`` for the ways of picking that grow with the samples: by masks and by lists of whole numbers."""
     if len(index) > 1 and isinstance(index[0], int | np.integer):
-        return picked(array[index[0]], index[1:])
+        return picked_elements(array[index[0]], index[1:])
     if len(index) == 1 and index[0].dtype == bool and index[0].shape == array.shape:
         return where_true(array, index[0])
     if array.ndim == 2 and len(index) == 1 and index[0].ndim == 1 and len(index[0]) <= len(array):
-        return rows_of(array, np.flatnonzero(index[0]) if index[0].dtype == bool else index[0])
+        return picked_rows(array, np.flatnonzero(index[0]) if index[0].dtype == bool else index[0])
     if array.ndim == 2 and len(index) == 2 and isinstance(index[0], slice) and index[0] == slice(None):
-        return columns_of(array, flat_true(index[1]) if index[1].dtype == bool else index[1])
+        return picked_columns(array, true_positions(index[1]) if index[1].dtype == bool else index[1])
     if len(index) == array.ndim and all(is_list(part) and len(part) == len(index[0]) for part in index):
         made = room_for(len(index[0]), array.dtype)
-        for some in blocks(len(made)):
+        for some in element_blocks(len(made)):
             made[some] = array[tuple(part[some] for part in index)]
         return made
     return np.asarray(array[index])
@@ -40,14 +40,14 @@ def where_true(array: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
     """The elements at which a mask of the same shape is true, in the order of the flattened array."""
     values, flat = array.reshape(-1), mask.reshape(-1)
     made, filled = room_for(int(np.count_nonzero(flat)), array.dtype), 0
-    for some in blocks(len(flat)):
+    for some in element_blocks(len(flat)):
         block = values[some][flat[some]]
         made[filled : filled + len(block)] = block
         filled += len(block)
     return made
 
 
-def rows_of(array: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+def picked_rows(array: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
     """Some rows of an array, of which there are few."""
     made = room_for((len(rows), array.shape[1]), array.dtype)
     for number, row in enumerate(rows):
@@ -55,20 +55,20 @@ def rows_of(array: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]
     return made
 
 
-def columns_of(array: NDArray[Any], columns: NDArray[np.integer[Any]]) -> NDArray[Any]:
+def picked_columns(array: NDArray[Any], columns: NDArray[np.integer[Any]]) -> NDArray[Any]:
     """Some columns of an array, of which there are many."""
     made = room_for((len(array), len(columns)), array.dtype)
     for row, filled in zip(array, made, strict=True):
-        for some in blocks(len(columns)):
+        for some in element_blocks(len(columns)):
             filled[some] = row[columns[some]]
     return made
 
 
-def flat_true(mask: Any) -> NDArray[np.intp]:
+def true_positions(mask: Any) -> NDArray[np.intp]:
     """The positions in a mask that are true, flattened, ascending."""
     flat = mask.reshape(-1)
     made, filled = room_for(int(np.count_nonzero(flat)), np.intp), 0
-    for some in blocks(len(flat)):
+    for some in element_blocks(len(flat)):
         block = np.flatnonzero(flat[some])
         made[filled : filled + len(block)] = block + some.start
         filled += len(block)
@@ -80,12 +80,12 @@ def searched(among: Any, wanted: Any, side: Any = "left", sorter: Any = None) ->
     if np.ndim(wanted) != 1 or sorter is not None:
         return np.searchsorted(among, wanted, side, sorter)
     made = room_for(len(wanted), np.intp)
-    for some in blocks(len(wanted)):
+    for some in element_blocks(len(wanted)):
         made[some] = np.searchsorted(among, wanted[some], side)
     return made
 
 
-def order_of(values: NDArray[Any], kind: Any = None) -> NDArray[np.intp]:
+def sorting_order(values: NDArray[Any], kind: Any = None) -> NDArray[np.intp]:
     """The order that sorts ``values`` [samples], NaN last: parts that lie one above the other are sorted by themselves.
 
     A value that a part begins with is not sorted at all, however often it is there.
@@ -103,11 +103,11 @@ def order_of(values: NDArray[Any], kind: Any = None) -> NDArray[np.intp]:
         return np.asarray(np.searchsorted(limits, here) + np.searchsorted(limits, here, "right"))
 
     counts = np.zeros(2 * len(limits) + 1, dtype=np.int64)
-    for some in blocks(len(values)):
+    for some in element_blocks(len(values)):
         counts += np.bincount(part_of(some), minlength=len(counts))
     ends = np.cumsum(counts)
     filled, order = ends - counts, room_for(len(values), np.intp)
-    for some in blocks(len(values)):
+    for some in element_blocks(len(values)):
         here = part_of(some)
         by_part = np.argsort(here, kind="stable")
         positions, here = by_part + some.start, here[by_part]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from exitbench.benchmarks.arrays import blockwise
-from exitbench.benchmarks.arrays.scratch_space import blocks, is_large, mappings, room_for
+from exitbench.benchmarks.arrays.scratch_space import element_blocks, is_large, mappings, room_for
 
 Kind = TypeVar("Kind", bound=np.generic)
 
@@ -40,7 +40,7 @@ def full(shape: int | tuple[int, ...], value: Any, dtype: DTypeLike) -> NDArray[
 def arange(stop: int, start: int = 0) -> NDArray[np.int64]:
     """The whole numbers from ``start`` on below ``stop``."""
     made = empty(stop - start, np.int64)
-    for some in blocks(len(made)):
+    for some in element_blocks(len(made)):
         made[some] = np.arange(start + some.start, start + some.stop)
     return made
 
@@ -57,19 +57,19 @@ def mapped_array(path: Path) -> NDArray[Any]:
     return roomy(np.asarray(stored))
 
 
-def picked(array: NDArray[Kind], index: NDArray[Any]) -> NDArray[Kind]:
+def elements_at(array: NDArray[Kind], index: NDArray[Any]) -> NDArray[Kind]:
     """``array[index]`` by a mask or a list of whole numbers, which may be roomy where the array is not."""
-    return roomy(blockwise.picked(_plain(array), (_plain(index),)))
+    return roomy(blockwise.picked_elements(_plain(array), (_plain(index),)))
 
 
 def flat_true(mask: NDArray[np.bool_]) -> NDArray[np.intp]:
     """The positions in a mask that are true, flattened, ascending."""
-    return roomy(blockwise.flat_true(_plain(mask)))
+    return roomy(blockwise.true_positions(_plain(mask)))
 
 
 def order_of(values: NDArray[Any], kind: Any = None) -> NDArray[np.intp]:
     """The order that sorts ``values`` [samples], NaN last."""
-    return roomy(blockwise.order_of(_plain(values), kind))
+    return roomy(blockwise.sorting_order(_plain(values), kind))
 
 
 class RoomyArray(np.ndarray[Any, Any]):
@@ -103,7 +103,9 @@ class RoomyArray(np.ndarray[Any, Any]):
             isinstance(index, tuple) and any(isinstance(each, np.ndarray) for each in index)
         ):
             return _marked(
-                blockwise.picked(_plain(self), tuple(map(_plain, index if isinstance(index, tuple) else (index,))))
+                blockwise.picked_elements(
+                    _plain(self), tuple(map(_plain, index if isinstance(index, tuple) else (index,)))
+                )
             )
         return super().__getitem__(index)
 
@@ -134,7 +136,7 @@ class RoomyArray(np.ndarray[Any, Any]):
         if values.ndim == 2 and axis in (1, -1):
             made = empty(values.shape, np.intp)
             for row, ordered in zip(values, made, strict=True):
-                ordered[:] = blockwise.order_of(row, kind)
+                ordered[:] = blockwise.sorting_order(row, kind)
             return made
         return order_of(values, kind) if values.ndim == 1 else values.argsort(axis, kind)
 

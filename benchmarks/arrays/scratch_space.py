@@ -151,7 +151,7 @@ def lies_in_a_file(array: NDArray[Any]) -> bool:
     return isinstance(base.obj if isinstance(base, memoryview) else base, mmap.mmap)
 
 
-def blocks(count: int) -> Iterator[slice]:
+def element_blocks(count: int) -> Iterator[slice]:
     """So many elements, :data:`BLOCK` at a time."""
     for start in range(0, count, BLOCK):
         yield slice(start, min(start + BLOCK, count))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import zeros
-from exitbench.benchmarks.arrays.scratch_space import blocks
+from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
@@ -88,7 +88,7 @@ def rates_at_threshold(
     """The decisions at each internal layer, [layers - 1], counted one by one."""
     check_decisions(decisions)
     counts = np.zeros((4, outcomes.depth - 1), dtype=np.int64)
-    for some in blocks(outcomes.samples):
+    for some in element_blocks(outcomes.samples):
         right, exits = outcomes.correct[:-1, some], scores.passes(threshold, some)
         counted = np.ones_like(exits)
         if decisions == "reached":

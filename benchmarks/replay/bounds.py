@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import empty, full
-from exitbench.benchmarks.arrays.scratch_space import blocks
+from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.replay.tally import Tally, tally_at
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.errors import InputError
@@ -42,7 +42,7 @@ class Bound:
 def oracle(outcomes: Outcomes) -> Bound:
     """The cheapest way to be right as often as any layer allows."""
     exits = empty(outcomes.samples, np.int64)
-    for some in blocks(outcomes.samples):
+    for some in element_blocks(outcomes.samples):
         exits[some] = outcomes.correct[:, some].argmax(axis=0) + 1
     return Bound("oracle", None, exits, tally_at(exits, outcomes))
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import empty, full
-from exitbench.benchmarks.arrays.scratch_space import blocks
+from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
 from exitbench.exit_rule import PASSES, exits
@@ -22,7 +22,7 @@ def exit_layers(scores: SignalScores, threshold: float) -> NDArray[np.int64]:
     [3, 1]
     """
     layers: NDArray[np.int64] = empty(scores.samples, np.int64)
-    for some in blocks(scores.samples):
+    for some in element_blocks(scores.samples):
         layers[some] = exits(scores.values[:, some], scores.direction, scores.first_exit_layer, threshold)
     return layers
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import arange
-from exitbench.benchmarks.arrays.scratch_space import blocks
+from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.results.status import Verdict
 from exitbench.benchmarks.scoring.outcomes import FULL_COST, TASK_SCORES, Measure, Outcomes
 from exitbench.errors import InputError, did_you_mean
@@ -151,7 +151,9 @@ def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:
 
 def right_at(truth: NDArray[np.bool_], exits: NDArray[np.int64]) -> np.int64:
     """How many samples have a ``truth`` [layers, samples] at the layers ``exits`` [samples], from 1."""
-    counts = [truth[:, some][exits[some] - 1, np.arange(some.stop - some.start)].sum() for some in blocks(len(exits))]
+    counts = [
+        truth[:, some][exits[some] - 1, np.arange(some.stop - some.start)].sum() for some in element_blocks(len(exits))
+    ]
     return np.int64(sum(counts))
 
 

@@ -44,7 +44,7 @@ class BootstrapWeights:
 
     def some(self, role: Role, rows: NDArray[np.bool_]) -> SampleWeights:
         """The weights of the samples at ``rows``, a mask."""
-        key = (role, digest_of(rows))
+        key = (role, drawn_digest(rows))
         if key not in self._drawn:
             if self.weights[role].size > KEPT:  # one part at a time: all of them would be as much again as the whole
                 self._drawn = {part: drawn for part, drawn in self._drawn.items() if drawn.rows.all()}
@@ -61,7 +61,7 @@ class BootstrapWeights:
         Of more than half of the samples it is what all count less what the others do: so that the training samples of
         a fold, whose others are asked for too, cost nothing.
         """
-        key = (role, digest_of(rows))
+        key = (role, drawn_digest(rows))
         if key not in self._layers:
             if len(rows) < 2 * rows.sum() < 2 * len(rows):
                 others = self.layers(role, ~rows, outcomes)
@@ -79,7 +79,7 @@ class BootstrapWeights:
         return self.layers(role, rows, outcomes).decisions
 
 
-def digest_of(rows: NDArray[np.bool_]) -> bytes:
+def drawn_digest(rows: NDArray[np.bool_]) -> bytes:
     """A short name of some rows: as many bytes for any number of them."""
     return hashlib.blake2b(np.ascontiguousarray(rows).data).digest()
 

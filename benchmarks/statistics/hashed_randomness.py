@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import empty
-from exitbench.benchmarks.arrays.scratch_space import blocks
+from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.errors import InputError
 
 FOLD_STREAM = 0x666F6C64
@@ -62,7 +62,7 @@ def sample_words(seed: int, ids: ArrayLike, stream: int) -> NDArray[np.uint64]:
     """The word of each sample, [samples], some samples at a time: those of different samples differ."""
     samples = np.asarray(ids, dtype=np.int64)
     words: NDArray[np.uint64] = empty(len(samples), np.uint64)
-    for some in blocks(len(samples)):
+    for some in element_blocks(len(samples)):
         words[some] = hash64(seed, samples[some], stream)
     return words
 

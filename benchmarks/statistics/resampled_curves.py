@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from exitbench.benchmarks.arrays.roomy_array import arange, empty, flat_true, full, order_of, picked
-from exitbench.benchmarks.arrays.scratch_space import blocks, is_large
+from exitbench.benchmarks.arrays.roomy_array import arange, elements_at, empty, flat_true, full, order_of
+from exitbench.benchmarks.arrays.scratch_space import element_blocks, is_large
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
@@ -222,7 +222,7 @@ def weighted_sums(
     """
     events = curve.events
     start, stop = int(event_indices[0]), int(event_indices[-1])
-    positions = flat_true(picked(drawn.rows, events.samples[start:stop]))
+    positions = flat_true(elements_at(drawn.rows, events.samples[start:stop]))
     positions += start
     firsts = at_start or list(sums_after(curve, start, quantities, drawn))
 
@@ -264,11 +264,11 @@ def summed_changes(
     most = SPARSE_BLOCK // 4 if largest is None else min(drawn.exact_weights(largest), SPARSE_BLOCK)
     height = drawn.height(most)
     count = -(-len(drawn.samples) // height)
-    number = (picked(drawn.position, picked(curve.events.samples, positions)) // height).astype(
+    number = (elements_at(drawn.position, elements_at(curve.events.samples, positions)) // height).astype(
         np.min_scalar_type(count)  # short ones are sorted by counting
     )
     by_block = order_of(number, "stable")
-    ends = np.cumsum(sum(np.bincount(number[some], minlength=count) for some in blocks(len(number))))
+    ends = np.cumsum(sum(np.bincount(number[some], minlength=count) for some in element_blocks(len(number))))
     totals: NDArray[np.float64] | None = None
     for block, (rows, weights) in enumerate(drawn.blocks(most)):
         chosen = np.asarray(positions[by_block[ends[block - 1] if block else 0 : ends[block]]])
@@ -347,7 +347,7 @@ def weighted_costs(
 ) -> NDArray[np.float64]:
     """The sums of what the drawn samples pay, [points, resamples], in float64, which holds them exactly."""
     events, start, stop = curve.events, int(event_indices[0]), int(event_indices[-1])
-    positions = flat_true(picked(drawn.rows, events.samples[start:stop]))
+    positions = flat_true(elements_at(drawn.rows, events.samples[start:stop]))
     positions += start
 
     def changes(chosen: NDArray[np.int64]) -> Iterator[NDArray[Any]]:

@@ -44,7 +44,9 @@ class FigureData:
     def __init__(self, samples: Samples, layers: Sequence[int | Fraction], wanted: Collection[str]) -> None:
         self.samples = samples
         self.layers = layers_at(layers, samples.depth)
-        self._tables: dict[str, list[pa.Table]] = {name: [empty(name)] for name in FIGURE_TABLES if name in wanted}
+        self._tables: dict[str, list[pa.Table]] = {
+            name: [empty_table(name)] for name in FIGURE_TABLES if name in wanted
+        }
         self._readings = SampleReadings(samples)
 
     def tables(self) -> dict[str, Iterable[pa.Table]]:
@@ -138,7 +140,7 @@ def band_rows(columns: Mapping[str, Any], merged: MergedParts, measure: Measure,
     """The band at fixed costs; with ``points`` also the curve itself there, for protocols without a threshold axis."""
     curve = mean_curve(merged, measure)
     if curve is None:
-        return empty("curves")
+        return empty_table("curves")
     values = {
         **columns,
         "cost": curve.cost[::-1],
@@ -216,6 +218,6 @@ def risk_coverage_rows(
     return columns_table("risk_coverage", values, len(coverages))
 
 
-def empty(name: str) -> pa.Table:
+def empty_table(name: str) -> pa.Table:
     """A table of the named file without rows."""
     return table_of(name, [])

@@ -13,11 +13,11 @@ from exitbench.benchmarks.arrays import scratch_space as module
 from exitbench.benchmarks.arrays.roomy_array import (
     RoomyArray,
     arange,
+    elements_at,
     empty,
     full,
     mapped_array,
     order_of,
-    picked,
     roomy,
     zeros,
 )
@@ -133,7 +133,7 @@ def test_a_file_is_mapped_and_gives_back_what_was_read(everything_is_large: None
     np.save(tmp_path / "kept.npy", LAYERS)
     mapped = mapped_array(tmp_path / "kept.npy")
     assert lies_in_a_file(mapped) and lies_in_a_file(-mapped)
-    np.testing.assert_array_equal(picked(mapped[1], SOME), LAYERS[1, SOME])
+    np.testing.assert_array_equal(elements_at(mapped[1], SOME), LAYERS[1, SOME])
 
 
 def test_a_full_disk_is_one_line(everything_is_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
