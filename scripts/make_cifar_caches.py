@@ -40,6 +40,9 @@ STEPS = {20: 150, 56: 60}
 """Steps of fine-tuning, with 64 images each."""
 
 JOINT_STEPS = 200
+WITH_FEATURES = "resnet20"
+"""The network whose calibration rows keep their features."""
+
 SPLITS = {"dev": "test", "calibration": "calibration", "features-dev": "test", "blur": "test"}
 """The caches of every network, with the role of their rows."""
 
@@ -208,7 +211,8 @@ def collect(name: str, split: str, role: str, work: Path) -> None:
         return
     manifest = work / "caches" / cache / "manifest.json"
     if not manifest.is_file() or not json.loads(manifest.read_text(encoding="utf-8"))["complete"]:
-        features = "float16" if split in ("calibration", "features-dev") else "none"
+        kept = split == "features-dev" or (split == "calibration" and name == WITH_FEATURES)
+        features = "float16" if kept else "none"
         words = ["--network", f"scripts/cifar_networks.py:{name.replace('-', '_')}", "--task", "cifar10"]
         words += ["--split", split, "--out", f"caches/{cache}", "--name", name, "--role", role, "--features", features]
         run(work, "collect", *words, "--batch-size", "250")

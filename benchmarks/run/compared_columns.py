@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from exitbench.benchmarks.replay.operating_points import ROUNDING
 from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.status import Difference, joined
@@ -206,9 +207,10 @@ def tested(present: Sequence[tuple[Contestant, Row]]) -> dict[tuple[int, int], D
 def smallest_difference_rows(columns: Mapping[str, Any], pairs: Iterable[Mapping[str, Any]]) -> list[Row]:
     """The smallest difference that each column of ``pairs`` could show: for one pair, and for one of all its pairs.
 
-    Each pair has its own standard error; the median of those that are not 0 stands for all. The first row is the
-    smallest true difference that a test of one pair claims at 5% in four cases of five, the second (``adjusted``) the
-    same with the adjustment that the marks of the best have. ``columns`` say which cache and protocol it is.
+    Each pair has its own standard error; the median of those that are not 0, but for rounding, stands for all: signals
+    with the same answers tell nothing. The first row is the smallest true difference that a test of one pair claims at
+    5% in four cases of five, the second (``adjusted``) the same with the adjustment that the marks of the best have.
+    ``columns`` say which cache and protocol it is.
     """
     questions: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for pair in pairs:
@@ -216,7 +218,7 @@ def smallest_difference_rows(columns: Mapping[str, Any], pairs: Iterable[Mapping
         questions.setdefault(question, []).append(pair)
     rows: list[Row] = []
     for (point, layer, decisions, measure), tested_pairs in questions.items():
-        errors = [float(pair["std_err"]) for pair in tested_pairs if pair["std_err"] > 0]
+        errors = [float(pair["std_err"]) for pair in tested_pairs if pair["std_err"] > ROUNDING]
         tests = sum(not np.isnan(pair["p_value"]) for pair in tested_pairs)
         if not errors or not tests:
             continue

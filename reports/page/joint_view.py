@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from exitbench.benchmarks.replay.operating_points import ROUNDING
 from exitbench.benchmarks.statistics.power import claimable
 from exitbench.reports.figures.style import colour
 from exitbench.reports.formats.all_formats import FormattedTable, formatted
@@ -98,7 +99,7 @@ class JointView:
                     rows.append((self.joint.label(contender), colour(contender.entry.signal), (difference, adjusted)))
         rows.sort(key=lambda row: row[2][0].value, reverse=contest.subject is None)
         more = len(rows) - MOST_SIGNALS
-        errors = [test.std_err for test in column.tests.values() if test.std_err > 0]
+        errors = [test.std_err for test in column.tests.values() if test.std_err > ROUNDING]
         smallest = claimable(float(np.median(errors))) if errors else None
         name = self.joint.label(column.contenders[contest.reference])
         what = f"{name} less each other" if contest.subject else f"Each less {name}"

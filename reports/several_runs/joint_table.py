@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from exitbench.benchmarks.replay.operating_points import ROUNDING
 from exitbench.benchmarks.results.operating_point import FINAL
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import NORMAL_QUANTILE, is_claimed
@@ -236,7 +237,7 @@ def final_rows(contest: JointContest, shown: Sequence[Content]) -> list[TableRow
 
 def foot_rows_of(contest: JointContest, others: int) -> list[TableRow]:
     """The smallest difference that the shared column could show, for one pair and for one of all pairs."""
-    errors = [test.std_err for test in contest.column.tests.values() if test.std_err > 0]
+    errors = [test.std_err for test in contest.column.tests.values() if test.std_err > ROUNDING]
     if not errors:
         return []
     middle, rows = float(np.median(errors)), []
