@@ -24,8 +24,9 @@ import text_networks  # noqa: E402
 
 from exitbench.atomic_files import write_text  # noqa: E402
 from exitbench.benchmarks.results.files import write_json, write_table  # noqa: E402
+from exitbench.benchmarks.results.operating_point import at_speed_up  # noqa: E402
 from exitbench.benchmarks.results.schema import ACROSS, rows_table, table_of  # noqa: E402
-from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE  # noqa: E402
+from exitbench.benchmarks.results.vocabulary import EQUAL_SHARE, EXIT_RATES  # noqa: E402
 from exitbench.benchmarks.suites.suite_file import load_suite  # noqa: E402
 from exitbench.errors import InputError  # noqa: E402
 from exitbench.reports.findings.evidence.contested_runs import RunsTogether  # noqa: E402
@@ -44,6 +45,8 @@ RATES_OF = "nsp"
 ORIGIN = "written by: python scripts/write_findings.py"
 RECORD = ("schema", "complete", "suite", "seed", "caches", "entries", "versions")
 """What is kept of ``run.json``: nothing of the machine."""
+SMALLEST = 19
+"""The level of compression of what is kept."""
 MEASURES = ("accuracy", "f1", "mean_accuracy_f1", "speed_up", "dis", "premature_rate", "delayed_rate")
 
 
@@ -56,7 +59,10 @@ def is_shown(run: FinishedRun, row: Any) -> bool:
         return any(listed.name == cache and layer in listed.table_layers for listed in run.caches)
     if layer is not None:
         return False
-    return row["operating_point"].kind == "speed_up" or decisions == EQUAL_SHARE or row.get("signal") == "oracle"
+    point = row["operating_point"]
+    if measure in EXIT_RATES and point.kind == "speed_up":
+        return bool(point == at_speed_up(float(run.suite["rates_speed_up"])))  # elsewhere they have no intervals
+    return point.kind == "speed_up" or decisions == EQUAL_SHARE or row.get("signal") == "oracle"
 
 
 def keep(run_dir: Path) -> None:
@@ -73,11 +79,11 @@ def keep(run_dir: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     # Whether two signals agree in every number is told from more than the page shows.
     rows = [row for row in run.rows.values() if is_shown(run, row._asdict()) or is_telling(row)]
-    write_table(folder / "results.parquet", rows_table(rows))
+    write_table(folder / "results.parquet", rows_table(rows), SMALLEST)
     pairs = [{**pair, "operating_point": pair["operating_point"].text} for pair in run.pair_rows if is_shown(run, pair)]
-    write_table(folder / "pairs.parquet", table_of("pairs", pairs))
+    write_table(folder / "pairs.parquet", table_of("pairs", pairs), SMALLEST)
     if run.across:
-        write_table(folder / "across.parquet", pa.Table.from_pylist(run.across, schema=ACROSS))
+        write_table(folder / "across.parquet", pa.Table.from_pylist(run.across, schema=ACROSS), SMALLEST)
     write_json(folder / "run.json", {name: run.record[name] for name in RECORD})
 
 

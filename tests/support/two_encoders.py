@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from exitbench.benchmarks.results.files import write_table
 from exitbench.benchmarks.results.schema import SCHEMAS
@@ -21,13 +23,27 @@ AHEAD = 4.0
 """Points of DIS that the second encoder adds to every difference in which the subject comes second."""
 
 
+def of_first_encoder(folder: Path) -> FinishedRun:
+    """A copy of the kept run that has the networks of the first encoder alone."""
+    folder.mkdir()
+    record = json.loads((KEPT / "run.json").read_text(encoding="utf-8"))
+    record["caches"] = {name: cache for name, cache in record["caches"].items() if cache["model"] == FIRST}
+    record["suite"]["caches"] = [name for name in record["suite"]["caches"] if name in record["caches"]]
+    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    for name in ("results", "pairs", "across"):
+        table = pq.read_table(KEPT / f"{name}.parquet")
+        write_table(folder / f"{name}.parquet", table.filter(pc.field("model") == FIRST))
+    return FinishedRun(folder)
+
+
 def with_second_encoder(folder: Path) -> FinishedRun:
-    """A copy of the kept run in which some networks of the first encoder stand again as those of a second one.
+    """A copy of that run in which some networks of the first encoder stand again as those of a second one.
 
     Their score differences are as before, those of DIS that have the subject in them are moved by :data:`AHEAD`.
     """
+    kept = of_first_encoder(folder.with_name(f"{folder.name}-first")).path
     folder.mkdir()
-    record = json.loads((KEPT / "run.json").read_text(encoding="utf-8"))
+    record = json.loads((kept / "run.json").read_text(encoding="utf-8"))
     names = {f"{FIRST}-{task}-s{seed}-dev": f"{SECOND}-{task}-s{seed}-dev" for task in TASKS for seed in SEEDS}
     for before, after in names.items():
         own = record["caches"][before]
@@ -36,7 +52,7 @@ def with_second_encoder(folder: Path) -> FinishedRun:
         record["suite"]["caches"].append(after)
     (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
     for name in ("results", "pairs"):
-        frame = pd.read_parquet(KEPT / f"{name}.parquet")
+        frame = pd.read_parquet(kept / f"{name}.parquet")
         again = frame[frame.cache.isin(list(names))].copy()
         again["cache"] = again.cache.map(names)
         again["model"] = SECOND
@@ -49,7 +65,7 @@ def with_second_encoder(folder: Path) -> FinishedRun:
             for field in SCHEMAS[name]
         ]
         write_table(folder / f"{name}.parquet", pa.table(columns, schema=SCHEMAS[name]))
-    (folder / "across.parquet").write_bytes((KEPT / "across.parquet").read_bytes())
+    (folder / "across.parquet").write_bytes((kept / "across.parquet").read_bytes())
     return FinishedRun(folder)
 
 

@@ -21,9 +21,9 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.two_encoders import (
     AHEAD,
     FIRST,
-    KEPT,
     SECOND,
     TASKS,
+    of_first_encoder,
     student_interval,
     task_means,
     with_second_encoder,
@@ -33,8 +33,8 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def one() -> RunsTogether:
-    return RunsTogether([FinishedRun(KEPT)])
+def one(tmp_path_factory: pytest.TempPathFactory) -> RunsTogether:
+    return RunsTogether([of_first_encoder(tmp_path_factory.mktemp("one") / "run")])
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_the_variance_of_a_difference_is_split_by_hand(one: RunsTogether) -> Non
     answer = steadiness_answer(one)
     assert answer is not None
     (sentence,) = [each for each in answer.sentences if "variance of one network's score difference" in each]
-    pairs = pd.read_parquet(KEPT / "pairs.parquet")
+    pairs = pd.read_parquet(one.contests[0].run.path / "pairs.parquet")
     caches = {cache.name: cache for cache in one.caches}
     own = pairs[(pairs.operating_point == "speed_up=1.5") & pairs.cache.isin(list(caches)) & (pairs.decisions == "")]
     own = own[own.measure == own.cache.map({name: cache.measure for name, cache in caches.items()})]
@@ -141,7 +141,7 @@ def test_the_variance_of_a_difference_is_split_by_hand(one: RunsTogether) -> Non
 
 
 def test_ranks_say_how_many_are_not_shown_to_rank_behind_the_first(one: RunsTogether) -> None:
-    across = pd.read_parquet(KEPT / "across.parquet")
+    across = pd.read_parquet(one.contests[0].run.path / "across.parquet")
     dis = across[across.measure == "dis"]
     ranks = dis[dis.statistic == "average_rank"].value
     critical = dis[dis.statistic == "critical_difference"].value.item()
@@ -183,7 +183,7 @@ def test_a_threshold_chosen_on_clean_rows_is_read_off_the_shifted_ones() -> None
 
 
 def test_rows_without_labels_judge_nobody(one: RunsTogether) -> None:
-    runs = [FinishedRun(FIXTURES / "findings" / name) for name in ("shift", "seeds")]
+    runs = [FinishedRun(FIXTURES / "findings" / "shift"), one.contests[0].run]
     with_shift = {answer.question: answer for answer in answers_of(RunsTogether(runs), "nsp")}
     alone = {answer.question: answer for answer in answers_of(one, "nsp")}
     for question, answer in alone.items():
