@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from torch import Tensor
 from exitbench.cache import Cache, CacheWriter
 from exitbench.cache.format.manifest import SplitRole
 from exitbench.derive.contract import AnswerMethod, DerivedAnswers, WeightBias
+from exitbench.derive.fit_steps import kept_steps
 from exitbench.derive.registry import load_methods
 from exitbench.errors import InputError
 from exitbench.head_algebra import head_algebra
@@ -28,14 +31,21 @@ def derive(method: AnswerMethod, train: Cache, source: Cache, out: Path, *, comp
 
     Rows, ids, labels, groups, costs and extra outputs stay as they are; the last layer keeps its answers. Features are
     kept unless ``compact``; heads are written where the new answers are linear in the features. Files that are not
-    what their manifests list are refused. The same call resumes one that was stopped: the fit is repeated, the rows
-    that were written are not. Rows that the method was fitted on make a cache of the role ``train``.
+    what their manifests list are refused. The same call resumes one that was stopped, after the fit's last whole step
+    or after the last shard that was written. Rows that the method was fitted on make a cache of the role ``train``.
     """
     refuse_unfit(method, train, source)
     features = "features" in method.needs
     train.require_unchanged(features=features)
     source.require_unchanged(features=features or source.has_features)
-    answers = method.fit(train)
+    with kept_steps(out, fit_identity(method, train)):
+        answer_rows(method.fit(train), method, train, source, out, compact)
+
+
+def answer_rows(
+    answers: DerivedAnswers, method: AnswerMethod, train: Cache, source: Cache, out: Path, compact: bool
+) -> None:
+    """Write the rows of ``source`` with these answers to ``out``, those of them that are not there yet."""
     heads = stored_heads(answers, source)
     keeps = source.has_features and not compact
     manifest = source.manifest
@@ -67,6 +77,18 @@ def derive(method: AnswerMethod, train: Cache, source: Cache, out: Path, *, comp
                 rows = slice(start, min(start + BLOCK, shard.stop))
                 writer.add(**answered_rows(answers, source, rows, heads=heads is not None, norms=norms))
                 bar.advance(rows.stop - rows.start)
+
+
+def fit_identity(method: AnswerMethod, train: Cache) -> dict[str, Any]:
+    """All that the numbers of a fit depend on, beside the versions of what computes them."""
+    source = Path(inspect.getfile(type(method))).read_bytes()
+    return {
+        "method": method.text,
+        "parameters": dict(method.settings),
+        "source_sha256": hashlib.sha256(source).hexdigest(),
+        "train": train.manifest_sha256,
+        "threads": torch.get_num_threads(),
+    }
 
 
 def derive_folders(

@@ -1,4 +1,5 @@
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from exitbench.cache import Cache, CacheWriter, Model, Task, compact, synthetic_cache, verify
+from exitbench.derive import fit_steps
 from exitbench.derive.cascade_caches import cascade
 from exitbench.derive.derive_cache import derive
 from exitbench.derive.registry import load_methods
@@ -72,6 +74,61 @@ def test_a_call_that_was_stopped_ends_in_the_same_bytes(
         assert (again.path / entry.file).read_bytes() == (whole.path / entry.file).read_bytes()
     with pytest.raises(InputError):
         derived("heads[penalty=1]", train, source, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["heads", "etf", "cascaded", "ensemble", "vector", "past-future[epochs=3]"])
+def test_a_fit_that_was_stopped_goes_on_after_its_last_whole_step(
+    name: str, train: Cache, source: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = derived(name, train, source, tmp_path / "whole")
+    original, solved = fit_steps.FitSteps.next, []
+
+    def counted(steps: fit_steps.FitSteps, solve: Callable[[], fit_steps.Solution]) -> fit_steps.Solution:
+        def watched() -> fit_steps.Solution:
+            if len(solved) == stop_after:
+                raise KeyboardInterrupt
+            solved.append(steps.number)
+            return solve()
+
+        return original(steps, watched)
+
+    monkeypatch.setattr(fit_steps.FitSteps, "next", counted)
+    stop_after = 2
+    with pytest.raises(KeyboardInterrupt):
+        derived(name, train, source, tmp_path / "out")
+    assert len(list((tmp_path / ".out.fit").iterdir())) == 2 and not (tmp_path / "out").exists()
+    stop_after = 10**6
+    again = derived(name, train, source, tmp_path / "out")
+    assert solved == list(range(1, len(solved) + 1)) and len(solved) > 2, "each step is solved once"
+    for entry in whole.manifest.files:
+        assert (again.path / entry.file).read_bytes() == (whole.path / entry.file).read_bytes()
+    assert again.manifest == whole.manifest
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_steps_of_another_fit_and_damaged_ones_are_solved_again(
+    train: Cache, source: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = derived("heads", train, source, tmp_path / "whole")
+    folder, original = tmp_path / ".out.fit", fit_steps.FitSteps.next
+
+    def stopping(steps: fit_steps.FitSteps, solve: Callable[[], fit_steps.Solution]) -> fit_steps.Solution:
+        if steps.number == 2:
+            raise KeyboardInterrupt
+        return original(steps, solve)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fit_steps.FitSteps, "next", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            derived("heads[penalty=1]", train, source, tmp_path / "out")
+    assert len(list(folder.iterdir())) == 2
+    (folder / "step-00002.safetensors").write_bytes(b"no tensors")
+    again = derived("heads", train, source, tmp_path / "out")
+    for entry in whole.manifest.files:
+        assert (again.path / entry.file).read_bytes() == (whole.path / entry.file).read_bytes()
+    with pytest.raises(InputError):
+        derived("heads[penalty=1]", train, source, tmp_path / "out")
+    assert not folder.exists(), "what is refused leaves nothing"
 
 
 def test_every_published_signal_runs_on_it_or_says_why_not(train: Cache, source: Cache, tmp_path: Path) -> None:

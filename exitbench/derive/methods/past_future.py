@@ -27,6 +27,7 @@ from torch import Tensor
 
 from exitbench.cache import Cache
 from exitbench.derive.contract import AnswerMethod, DerivedAnswers, Need
+from exitbench.derive.fit_steps import Solution, step
 from exitbench.errors import InputError
 from exitbench.signals.contract.parameters import parameter
 from exitbench.signals.contract.signal import Reference
@@ -127,22 +128,47 @@ class PastFutureHeads(AnswerMethod):
         maps = PastFuture(calibration.layers, calibration.widths[0] or 0, calibration.classes, self.seed)
         optimizer = torch.optim.AdamW(maps.parameters(), lr=RATE, weight_decay=DECAY)
         states_of = state_reader(calibration)
-        for rows in batches(calibration, self.epochs, self.seed):
-            states = states_of(rows)
-            optimizer.zero_grad()
-            loss = maps.loss(states, torch.from_numpy(calibration.labels[rows]))
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+        for epoch in range(self.epochs):
+
+            def trained(epoch: int = epoch) -> dict[str, Tensor]:
+                for rows in batches(calibration, epoch, self.seed):
+                    states = states_of(rows)
+                    optimizer.zero_grad()
+                    loss = maps.loss(states, torch.from_numpy(calibration.labels[rows]))
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    optimizer.step()
+                return training_state(maps, optimizer)
+
+            go_on_from(step(trained), maps, optimizer)
         return PastFutureAnswers(maps)
 
 
-def batches(cache: Cache, epochs: int, seed: int) -> Iterator[Rows]:
-    """The rows of every batch: a seeded order of the ids, so that it does not matter how a cache is sorted."""
+def training_state(maps: PastFuture, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Everything that the next pass over the rows depends on: the maps, and what the optimiser remembers of each."""
+    names = [name for name, _ in maps.named_parameters()]
+    remembered = optimizer.state_dict()["state"]
+    state = {f"maps/{name}": tensor for name, tensor in maps.state_dict().items()}
+    for number, name in enumerate(names):
+        state |= {f"optimizer/{name}/{what}": tensor for what, tensor in remembered.get(number, {}).items()}
+    return state
+
+
+def go_on_from(state: Solution, maps: PastFuture, optimizer: torch.optim.Optimizer) -> None:
+    """Put maps and optimiser into a state that :func:`training_state` gave."""
+    remembered: dict[int, dict[str, Tensor]] = {}
+    for number, (name, _) in enumerate(maps.named_parameters()):
+        before = f"optimizer/{name}/"
+        remembered[number] = {key.removeprefix(before): state[key] for key in state if key.startswith(before)}
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": remembered})
+    maps.load_state_dict({key.removeprefix("maps/"): state[key] for key in state if key.startswith("maps/")})
+
+
+def batches(cache: Cache, epoch: int, seed: int) -> Iterator[Rows]:
+    """The rows of every batch of a pass, in a seeded order of the ids: it does not matter how a cache is sorted."""
     by_id = np.argsort(cache.ids, kind="stable")
-    for epoch in range(epochs):
-        order = by_id[np.random.default_rng([seed, epoch]).permutation(cache.rows)]
-        for start in range(0, cache.rows, BATCH):
-            yield order[start : start + BATCH]
+    order = by_id[np.random.default_rng([seed, epoch]).permutation(cache.rows)]
+    for start in range(0, cache.rows, BATCH):
+        yield order[start : start + BATCH]
 
 
 def state_reader(cache: Cache, most: int = 2**26) -> Callable[[Rows], list[Tensor]]:
