@@ -38,7 +38,7 @@ MARK_WORDS = {
 
 
 def compact_table(run: FinishedRun, *, tasks: bool = True) -> Table:
-    """One row per signal: its score near the primary speed-up, averages first, then every task; for one task also DIS.
+    """One row per signal: its score near the primary speed-up, a model's average and then its tasks; for one also DIS.
 
     Each task is read under its own leading protocol; without ``tasks`` they stand only in averages. The fixed and the
     final layer are the last rows but one.
@@ -48,16 +48,15 @@ def compact_table(run: FinishedRun, *, tasks: bool = True) -> Table:
     columns: list[TableColumn] = []
     read: list[tuple[Group | CacheMetadata, str, str, OperatingPoint, int | None]] = []
     for group in run.groups:
+        heading = group.model if several_models else ""
         protocol = run.leading_protocol(group.caches)
         own = [part for part in run.groups_under(protocol) if (part.model, part.split) == (group.model, group.split)]
         if len(group.caches) > 1 and own:
-            columns.append(TableColumn(AVERAGE, group=group.model if several_models else "", measure="score"))
+            columns.append(TableColumn(AVERAGE, group=heading, measure="score"))
             read.append((own[0], protocol, group.average_measure, point, None))
-    for cache in run.caches if tasks else ():
-        protocol = run.leading_protocol([cache])
-        heading = cache.model if several_models else ""
-        columns.append(TableColumn(run.task_heading(cache), group=heading, measure="score"))
-        read.append((cache, protocol, cache.measure, point, None))
+        for cache in group.caches if tasks else ():
+            columns.append(TableColumn(run.task_heading(cache), group=heading, measure="score"))
+            read.append((cache, run.leading_protocol([cache]), cache.measure, point, None))
     if len(run.caches) == 1:
         cache = run.caches[0]
         protocol = run.leading_protocol([cache])

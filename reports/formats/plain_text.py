@@ -6,13 +6,16 @@ in the next line, so that no two rows look alike.
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from exitbench.printable import printable
 from exitbench.reports.tables.table import Cell, Table, TableRow
 
-LONGEST_NAME = 32
+LONGEST_NAME, SHORTEST_NAME = 32, 16
+"""How wide names may be, and how narrow they are folded to bring all columns side by side."""
 GAP = "  "
 AFTER = " ,|=]"
 """Signs that a name is broken behind, where there is one in the last two thirds of a line."""
@@ -72,25 +75,61 @@ def marked_text(cell: Cell, *, intervals: bool) -> str:
     return printable(f"{cell.text}{cell.mark}{'*' if cell.best or cell.tied else ''}{interval}")
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How a table stands in a terminal: names folded, cells as texts [rows][columns], and which columns are in a block.
+
+    ``widths`` are those of the columns, but for the names.
+    """
+
+    names: list[list[str]]
+    texts: list[list[str]]
+    widths: list[int]
+    blocks: list[list[int]]
+
+    @property
+    def name_width(self) -> int:
+        """The columns that the names of the rows take."""
+        return max((cells_wide(line) for name in self.names for line in name), default=0)
+
+
 def table_lines(table: Table, width: int) -> list[str]:
-    """The title and the rows; intervals where all columns have room for them in one block."""
-    names = row_names(table)
-    name_width = widest(names)
-    headings = column_headings(table)
-    texts, widths = column_texts(table, width - name_width)
+    """The title and the rows; intervals where all columns have room for them in one block.
+
+    The names of groups of columns stand over all of their columns.
+    """
+    layout = table_layout(table, width)
     lines = [cut(printable(table.title), width)]
-    for block in blocks_of(widths, width - name_width):
-        for level in (0, 1):
-            if level or table.is_grouped:
-                parts = [filled_up(cut(headings[at][level], widths[at]), widths[at]) for at in block]
-                lines.append((" " * name_width + GAP + GAP.join(parts)).rstrip())
-        lines += block_rows(table.rows, names, texts, widths, block)
+    before = " " * layout.name_width + GAP
+    for block in layout.blocks:
+        if table.is_grouped:
+            spans = [(table.columns[span[0] + 1].group, span) for span in group_spans(table, block)]
+            wide = [(group, span_width(layout.widths, span)) for group, span in spans]
+            lines.append((before + GAP.join(filled_up(cut(printable(g), w), w, left=True) for g, w in wide)).rstrip())
+        titles = [cut(printable(table.columns[at + 1].title), layout.widths[at]) for at in block]
+        parts = [filled_up(title, layout.widths[at]) for title, at in zip(titles, block, strict=True)]
+        lines.append((before + GAP.join(parts)).rstrip())
+        lines += block_rows(table.rows, layout, block)
     return lines
 
 
-def row_names(table: Table) -> list[list[str]]:
+def table_layout(table: Table, width: int) -> Layout:
+    """Intervals where all columns have room for them; names narrower where that brings all columns side by side."""
+    longest = names_within(table, LONGEST_NAME)
+    name_width = widest(longest)
+    for intervals in (True, False):
+        texts = [[marked_text(cell, intervals=intervals) for cell in row.cells[1:]] for row in table.rows]
+        widths = column_widths(table, texts, width - name_width - len(GAP))
+        needed = span_width(widths, range(len(widths))) + len(GAP)
+        if needed <= width - name_width:
+            return Layout(longest, texts, widths, blocks_of(widths, width - name_width))
+    names = names_within(table, width - needed) if width - needed >= SHORTEST_NAME else longest
+    return Layout(names, texts, widths, blocks_of(widths, width - widest(names)))
+
+
+def names_within(table: Table, width: int) -> list[list[str]]:
     """The names of the rows, each in as many lines as it needs."""
-    return [folded(printable(row.cells[0].text), LONGEST_NAME) for row in table.rows]
+    return [folded(printable(row.cells[0].text), width) for row in table.rows]
 
 
 def widest(names: Sequence[Sequence[str]]) -> int:
@@ -98,29 +137,32 @@ def widest(names: Sequence[Sequence[str]]) -> int:
     return max((cells_wide(line) for name in names for line in name), default=0)
 
 
-def column_headings(table: Table) -> list[list[str]]:
-    """The two lines above every column but that of the names."""
-    return [[printable(column.group), printable(column.title)] for column in table.columns[1:]]
+def column_widths(table: Table, texts: Sequence[Sequence[str]], most: int) -> list[int]:
+    """The width of every column but that of the names; those of a group have room for its name together."""
+    columns = table.columns[1:]
+    widths = [
+        min(max(map(cells_wide, [printable(column.title), *(row[at] for row in texts)])), most)
+        for at, column in enumerate(columns)
+    ]
+    for span in group_spans(table, range(len(columns))):
+        missing = cells_wide(printable(columns[span[0]].group)) - span_width(widths, span)
+        widths[span[-1]] = min(widths[span[-1]] + max(missing, 0), most)
+    return widths
 
 
-def column_texts(table: Table, room: int) -> tuple[list[list[str]], list[int]]:
-    """The cells as texts, [rows][columns], with intervals if all have room for them; and the widths."""
-    for intervals in (True, False):
-        texts = [[marked_text(cell, intervals=intervals) for cell in row.cells[1:]] for row in table.rows]
-        widths = [
-            min(max(map(cells_wide, [*heading, *(row[at] for row in texts)])), room - len(GAP))
-            for at, heading in enumerate(column_headings(table))
-        ]
-        if sum(widths) + len(GAP) * len(widths) <= room:
-            break
-    return texts, widths
+def group_spans(table: Table, block: Sequence[int]) -> list[list[int]]:
+    """The columns of a block that stand beside each other under one group's name, by position."""
+    return [list(span) for _, span in itertools.groupby(block, key=lambda at: table.columns[at + 1].group)]
+
+
+def span_width(widths: Sequence[int], span: Sequence[int]) -> int:
+    """How wide some columns are together."""
+    return sum(widths[at] for at in span) + len(GAP) * (len(span) - 1)
 
 
 def columns_beside(table: Table, width: int) -> list[int]:
     """The positions of the columns, but for the names, that a terminal of this width has room for side by side."""
-    room = width - widest(row_names(table))
-    _, widths = column_texts(table, room)
-    return blocks_of(widths, room)[0]
+    return table_layout(table, width).blocks[0]
 
 
 def blocks_of(widths: Sequence[int], room: int) -> list[list[int]]:
@@ -134,22 +176,15 @@ def blocks_of(widths: Sequence[int], room: int) -> list[list[int]]:
     return blocks
 
 
-def block_rows(
-    rows: Sequence[TableRow],
-    names: Sequence[Sequence[str]],
-    texts: Sequence[Sequence[str]],
-    widths: Sequence[int],
-    block: Sequence[int],
-) -> list[str]:
+def block_rows(rows: Sequence[TableRow], layout: Layout, block: Sequence[int]) -> list[str]:
     """The rows of one block; bounds are set apart from signals by an empty line."""
     lines = []
-    name_width = widest(names)
     kind = rows[0].kind if rows else ""
-    for row, name, cells in zip(rows, names, texts, strict=True):
+    for row, name, cells in zip(rows, layout.names, layout.texts, strict=True):
         if row.kind != kind:
             lines.append("")
             kind = row.kind
-        parts = [filled_up(cut(cells[at], widths[at]), widths[at]) for at in block]
-        lines.append((filled_up(name[0], name_width, left=True) + GAP + GAP.join(parts)).rstrip())
+        parts = [filled_up(cut(cells[at], layout.widths[at]), layout.widths[at]) for at in block]
+        lines.append((filled_up(name[0], layout.name_width, left=True) + GAP + GAP.join(parts)).rstrip())
         lines += name[1:]
     return lines

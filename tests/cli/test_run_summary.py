@@ -92,6 +92,28 @@ def test_names_that_begin_alike_are_told_apart() -> None:
     ]
 
 
+def test_a_models_name_stands_once_over_its_columns_and_names_give_way_to_keep_them_side_by_side() -> None:
+    groups = [("model-of-twelve", "AVG"), ("model-of-twelve", "RTE"), ("six", "AVG"), ("six", "SST-2")]
+    columns = (TableColumn("Signal"), *(TableColumn(title, group=group, measure="score") for group, title in groups))
+    rows = tuple(
+        TableRow((label(name), Cell("78.9", best=True), Cell("63.9"), Cell("79.3"), Cell("83.2")))
+        for name in ("cap[alpha=0.01|0.1|1|10,center=true]", "nsp")
+    )
+    table = Table(name="t", title="T", question="?", topic="main", columns=columns, rows=rows)
+    assert table_lines(table, 54) == [
+        "T",
+        "                          model-of-twelve  six",
+        "                            AVG       RTE   AVG  SST-2",
+        "cap[alpha=0.01|0.1|1|10,  78.9*      63.9  79.3   83.2",
+        "  center=true]",
+        "nsp                       78.9*      63.9  79.3   83.2",
+    ]
+    lines = table_lines(table, 62)
+    assert lines[3].startswith("cap[alpha=0.01|0.1|1|10,center=  78.9*"), "names as wide as there is room for"
+    # With no room for the shortest names columns follow below, each with its model.
+    assert sum("six" in line for line in table_lines(table, 40)) == 2
+
+
 def test_an_interval_is_shown_where_there_is_room(tmp_path_factory: pytest.TempPathFactory) -> None:
     table = compact_table(FinishedRun(three_rows(tmp_path_factory)))
     interval = next(cell.interval for row in table.rows for cell in row.cells if cell.interval)
