@@ -146,12 +146,16 @@ def test_a_bound_shows_what_is_stored_of_it_not_the_nearest_point_of_its_curve(
     assert shown[1] == f"{speed:.2f}×"
 
 
-def test_rates_have_columns_only_where_they_are_stored(page: Any) -> None:
+def test_rates_have_columns_at_every_stored_speed_up_and_none_between(page: Any, results: pd.DataFrame) -> None:
     shown = "return [...document.querySelectorAll('#explorer-readout .rate')].map((one) => one.offsetWidth > 0)"
-    jump(page, "2×")
-    assert not any(page.execute_script(shown)) and "at 4×" in element(page, "#explorer-note").text
-    jump(page, "4×")
-    assert all(page.execute_script(shown)) and element(page, "#explorer-decisions").is_displayed()
+    for speed in (2, 3, 4):
+        jump(page, f"{speed}×")
+        assert all(page.execute_script(shown)) and element(page, "#explorer-decisions").is_displayed()
+        premature = read_off(results, "nsp", "cross-fit", f"speed_up={speed}", "premature_rate", "all")
+        assert abs(float(readout(page)["NSP"][3]) - premature) <= 0.051
+    assert "exiting rates) at 2×, 3×, 4×" in element(page, "#explorer-note").text
+    element(page, "#explorer-range").send_keys(Keys.ARROW_LEFT * 20)
+    assert not any(page.execute_script(shown)) and not element(page, "#explorer-decisions").is_displayed()
 
 
 def test_the_table_beside_the_chart_is_sorted_by_score_what_misses_the_speed_up_last(page: Any) -> None:
