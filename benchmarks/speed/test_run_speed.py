@@ -87,9 +87,10 @@ their grids on eight caches, two protocols, intervals; with 500 resamples instea
 and 60 figures that nobody had asked for. Side by side with that commit, each run a cold process in a new folder, in
 turn, with two processes of a high priority beside a training and other work, it took 14.4 to 15.0 s by the clock where
 that took 31.7 to 32.5 s: 0.46 times, in each of four rounds (0.44 to 0.51 in five earlier ones), and 0.43 times the
-processor time (16.6 s and 38.2 s). With 1000 resamples it takes 0.55 times (one round). What helped last: result tables
-flushed and units removed together, workers and charts without pandas, and a search for cyclic garbage a hundredth as
-often (0.3 s of a report's 2.6 s).
+processor time (16.6 s and 38.2 s). With nothing else running it took 10.3 and 10.5 s where that took 21.3 and 20.8 s:
+0.49 times; with 1000 resamples 12.5 s, 0.60 times (one round). What helped last: result tables flushed and units
+removed together, workers and charts without pandas, and a search for cyclic garbage a hundredth as often (0.3 s of a
+report's 2.6 s).
 
 The suite `paper` has grown from the 21 configurations of that commit to 36 (both forms of F-PABEE, centred forms, and
 three entries that learn), with nested folds, five deals, choices for each speed-up, promises and calibration. Cold fits

@@ -4,7 +4,7 @@
 
 makes the cache shard by shard (compact, unless a signal reads features), runs each signal on it in a process of its
 own, and prints a line for each: processor time, the high-water mark of resident memory, and the most anonymous memory,
-which the system cannot take back. ``--held-out`` gives the run a calibration cache of the same network.
+which the system cannot take back.
 """
 
 from __future__ import annotations
