@@ -268,7 +268,10 @@ def summed_changes(
         np.min_scalar_type(count)  # short ones are sorted by counting
     )
     by_block = order_of(number, "stable")
-    ends = np.cumsum(sum(np.bincount(number[some], minlength=count) for some in element_blocks(len(number))))
+    counts = np.zeros(count, dtype=np.int64)  # a point may come before every event
+    for some in element_blocks(len(number)):
+        counts += np.bincount(number[some], minlength=count)
+    ends = np.cumsum(counts)
     totals: NDArray[np.float64] | None = None
     for block, (rows, weights) in enumerate(drawn.blocks(most)):
         chosen = np.asarray(positions[by_block[ends[block - 1] if block else 0 : ends[block]]])

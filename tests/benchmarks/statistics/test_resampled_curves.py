@@ -248,6 +248,22 @@ def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
         np.testing.assert_array_equal(sums, expected)
 
 
+@pytest.mark.parametrize("point", [0, 3, -1])
+def test_points_with_no_event_between_them_have_the_same_sums_block_by_block(point, monkeypatch):
+    """As all resamples of a signal with few thresholds may choose one point."""
+    case = random_case(5, samples=40)
+    weights = poisson_weights(np.arange(40), 0, 50)
+    indices = np.repeat(case.curve.events.ends[point], 2)
+    whole = weighted_tally(case.curve, indices, SampleWeights.of(weights))
+    monkeypatch.setattr(weighted_curve, "FEW", 0)
+    monkeypatch.setattr(weighted_curve, "BLOCK", 100)
+    monkeypatch.setattr(weighted_curve, "SPARSE_BLOCK", 100)
+    blockwise = weighted_tally(case.curve, indices, SampleWeights.of(weights))
+    np.testing.assert_array_equal(blockwise.layers, whole.layers)
+    np.testing.assert_array_equal(blockwise.true_positives, whole.true_positives)
+    np.testing.assert_array_equal(blockwise.layers[0], blockwise.layers[1])
+
+
 def test_folds_add_up_to_the_whole():
     case = random_case(9, samples=40)
     weights = poisson_weights(np.arange(40), 0, B)
