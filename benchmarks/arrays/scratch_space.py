@@ -6,12 +6,13 @@ them, and this module gives them back by itself.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -23,10 +24,10 @@ from exitbench.memory_budget import memory_budget
 
 SHARE = 256
 """An array that takes more than this part of the memory budget lies in a file."""
-HELD = 3
+HELD = 8
 """Pages of such files are given back after as many bytes were made as this part of the budget has."""
-IDLE = 6
-"""Files that wait for another array take at most this part of the budget."""
+WRITTEN = bytes(1 << 16)
+"""What a new file is filled with: a page that a mapping meets first takes ten times as long as one written before."""
 BLOCK = 1 << 18
 """Elements that are picked, searched or copied at a time."""
 
@@ -42,6 +43,23 @@ def largest_in_memory() -> int:
 def is_large(size: int) -> bool:
     """Whether so many bytes should not be held in memory."""
     return size > largest_in_memory() and hasattr(os, "pwrite")
+
+
+@cache
+def heap_trimmer() -> Callable[[int], int] | None:
+    """The function of the C library that gives free memory back to the system, where there is one."""
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return None
+    return trim
+
+
+def give_back_heap() -> None:
+    """Give free memory back: arrays of a few megabytes lie among others, and their room is kept when they are gone."""
+    trim = heap_trimmer()
+    if trim is not None:
+        trim(0)
 
 
 class Mappings:
@@ -65,6 +83,7 @@ class Mappings:
         self.made += size
         if self.made * HELD > memory_budget() and hasattr(mmap, "MADV_DONTNEED"):
             self.made = 0
+            give_back_heap()
             for each in self.mapped if 2 * sum(map(len, self.mapped)) > memory_budget() else ():
                 each.madvise(mmap.MADV_DONTNEED)  # the files keep what was written
 
@@ -77,9 +96,9 @@ class Mappings:
             self.idle_bytes -= room
         else:
             with tempfile.TemporaryFile(buffering=0) as file:
-                os.truncate(file.fileno(), room)
-                if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(file.fileno(), 0, room)  # a full disk is an error here, and a signal later
+                left = room
+                while left:  # a full disk is an error here, and would be a signal later
+                    left -= file.write(WRITTEN[:left])
                 mapping = mmap.mmap(file.fileno(), room)
             self.add(mapping)
         self.count(room)
@@ -88,7 +107,7 @@ class Mappings:
 
         def free(_: object) -> None:
             del self.used[number]
-            if (self.idle_bytes + room) * IDLE <= memory_budget():
+            if self.idle_bytes + room <= memory_budget():  # on the disk: their pages were given back
                 self.idle.setdefault(room, []).append(mapping)
                 self.idle_bytes += room
 

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from exitbench.benchmarks.arrays.roomy_array import roomy
 from exitbench.benchmarks.arrays.scratch_space import is_large, lies_in_a_file, mappings, no_room
 
+MANY = 64
+"""So many arrays wait for each that is worked with: here, one is large that takes this part of a large one's room."""
 FILE_BYTES = 1 << 28
 """Bytes of a file, unless one array needs more."""
 
@@ -60,7 +62,7 @@ class SetAside:
 
         One that has a file of its own and needs it stays there. Raises InputError where there is no room.
         """
-        if not is_large(array.nbytes) or (2 * array.nbytes > FILE_BYTES and lies_in_a_file(array)):
+        if not is_large(MANY * array.nbytes) or (2 * array.nbytes > FILE_BYTES and lies_in_a_file(array)):
             return array
         try:
             forked = self.process != os.getpid()  # then the file is still its parent's, too

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.arrays.roomy_array import arange
+from exitbench.benchmarks.arrays.roomy_array import empty
+from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.guarantees.losses import unit_means
 from exitbench.benchmarks.protocols.per_layer_points import FITS
 from exitbench.benchmarks.replay.exit_quotas import thresholds_of_exits
 from exitbench.benchmarks.replay.exit_rule import per_layer_exits
+from exitbench.benchmarks.replay.operating_points import threshold_at
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.vocabulary import Schedule
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
@@ -50,7 +52,10 @@ class Candidate:
 
 def losses_at(losses: NDArray[np.float64], exits: NDArray[np.int64]) -> NDArray[np.float64]:
     """The losses [samples] of exiting at the layers ``exits`` (from 1); ``losses`` [layers, samples]."""
-    return losses[exits - 1, arange(losses.shape[1])]
+    at: NDArray[np.float64] = empty(losses.shape[1], np.float64)
+    for some in element_blocks(len(at)):
+        at[some] = losses[:, some][exits[some] - 1, np.arange(some.stop - some.start)]
+    return at
 
 
 def path_losses(
@@ -70,42 +75,59 @@ def shared_path(curves: Sequence[Curve], losses: NDArray[np.float64], default: i
 
     ``losses`` [layers, samples] are theirs. Ties go to the configuration at ``default``.
     """
-    cheapest = min(float(curve.relative_cost[usable_points(curve)].min(initial=1.0)) for curve in curves)
-    risks = [running_losses(curve, losses) for curve in curves]
     usable = [usable_points(curve) for curve in curves]
+    least = [
+        curve.relative_cost_at(np.array(points[-1:], dtype=np.int64))
+        for curve, points in zip(curves, usable, strict=True)
+    ]
+    cheapest = float(np.concatenate(least).min(initial=1.0))
+    costs = np.linspace(1.0, cheapest, SHARED_GRID + 1)[1:]
+    near = [nearest(curve, points, costs) for curve, points in zip(curves, usable, strict=True)]
+    risks = [losses_at_points(curve, losses, points) for curve, points in zip(curves, near, strict=True)]
     path: dict[tuple[int, int], Candidate] = {}
-    order = [default, *(number for number in range(len(curves)) if number != default)]
-    for cost in np.linspace(1.0, cheapest, SHARED_GRID + 1)[1:]:
-        near = {number: nearest(curves[number].relative_cost, usable[number], cost) for number in order}
-        points = [(number, point) for number, point in near.items() if point is not None]
-        if points:
-            number, point = min(points, key=lambda item: float(risks[item[0]][item[1]]))
+    order = [number for number in (default, *range(len(curves))) if usable[number]]
+    for step in range(SHARED_GRID):
+        if order:
+            number = min(order, key=lambda number: float(risks[number][step]))
+            point = int(near[number][step])
             path.setdefault((number, point), shared_candidate(curves[number], number, point))
     return in_order(path.values())
 
 
 def shared_candidate(curve: Curve, number: int, point: int) -> Candidate:
     """One operating point of a configuration."""
-    threshold = float(curve.thresholds[point])
+    threshold = threshold_at(curve, point)
     thresholds = np.full(curve.depth - 1, threshold)
-    return Candidate(number, thresholds, float(curve.relative_cost[point]), threshold)
+    return Candidate(number, thresholds, float(curve.relative_cost_at(np.array(point))), threshold)
 
 
-def usable_points(curve: Curve) -> NDArray[np.intp]:
-    """The operating points with a finite threshold at which something exits."""
-    return np.flatnonzero(np.isfinite(curve.thresholds) & (curve.relative_cost < 1.0))
+def usable_points(curve: Curve) -> range:
+    """The operating points with a finite threshold at which something exits: a stretch of them, since costs fall."""
+    finite = np.isfinite(curve.thresholds_at(np.array([0, curve.points - 1])))
+    first = max(int(curve.first_as_cheap(np.nextafter(1.0, 0.0))), int(not finite[0]))
+    return range(first, curve.points - int(not finite[1]))
 
 
-def nearest(costs: NDArray[np.float64], points: NDArray[np.intp], cost: float) -> int | None:
-    """Of some operating points the one nearest to a cost, the safest of several; ``None`` where there is none."""
-    return int(points[np.argmin(np.abs(costs[points] - cost))]) if len(points) else None
+def nearest(curve: Curve, points: range, costs: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Of a stretch of operating points those nearest to some costs, the safest of several; none without any point."""
+    if not points:
+        return np.zeros(0, dtype=np.int64)
+    after = np.clip(curve.first_as_cheap(costs), points[0], points[-1])
+    before = np.maximum(after - 1, points[0])
+    dearer, cheaper = curve.relative_cost_at(before), curve.relative_cost_at(after)
+    safest = np.where(np.abs(dearer - costs) <= np.abs(cheaper - costs), dearer, cheaper)
+    return np.maximum(curve.first_as_cheap(safest), points[0])
 
 
-def running_losses(curve: Curve, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of ``losses`` [layers, samples] at every operating point, [points]."""
+def losses_at_points(curve: Curve, losses: NDArray[np.float64], points: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The sum of ``losses`` [layers, samples] at some operating ``points``, which never fall, in their shape."""
     events = curve.events
-    change = losses[events.earlier - 1, events.samples] - losses[events.later - 1, events.samples]
-    return np.asanyarray(np.concatenate([[0.0], np.cumsum(change)])[events.ends] + losses[-1].sum())
+
+    def changes(some: slice) -> NDArray[np.float64]:
+        earlier, later, samples = events.earlier[some] - 1, events.later[some] - 1, events.samples[some]
+        return np.asarray(losses[earlier, samples] - losses[later, samples])
+
+    return np.asarray(events.sums_after(events.ends[points], 0.0, changes) + losses[-1].sum())
 
 
 def per_layer_path(

@@ -98,52 +98,54 @@ def rates_at_threshold(
     return RateTally(*counts)
 
 
-def rates_everywhere(curve: Curve, decisions: Decisions = "all") -> RateTally:
-    """The decisions over all layers at every operating point, each [points].
+def rates_at_points(curve: Curve, points: NDArray[np.int64], decisions: Decisions = "all") -> RateTally:
+    """The decisions over all layers at some operating ``points``, which never fall; each in their shape.
 
-    ``all`` is one more sort, of the raw scores; ``reached`` is running sums over the events already sorted.
+    ``all`` counts the raw scores between the thresholds of these points; ``reached`` is running sums over the events.
     """
     check_decisions(decisions)
-    return _everywhere_all(curve) if decisions == "all" else _everywhere_reached(curve)
+    return _all_at(curve, points) if decisions == "all" else _reached_at(curve, points)
 
 
-def _everywhere_all(curve: Curve) -> RateTally:
+def _all_at(curve: Curve, points: NDArray[np.int64]) -> RateTally:
     scores, right = curve.scores, curve.outcomes.correct[:-1]
-    may_exit = right[scores.first_exit_layer - 1 :]
-    certainty_thresholds = curve.thresholds * scores.sign
+    rising = -scores.sign * curve.thresholds_at(points)
     side: Literal["left", "right"] = "right" if scores.strict else "left"
-    exits = []
-    for kind in (~may_exit, may_exit):
-        ranked = scores.permitted[kind]
-        ranked = ranked[ranked > -np.inf]  # a layer without a score never says exit
-        ranked.sort()
-        exits.append(len(ranked) - np.searchsorted(ranked, certainty_thresholds, side=side))
+    count = len(points) + 1
+    first_passed = np.zeros((2, count), dtype=np.int64)
+    for layer in np.flatnonzero(~scores.silent):
+        if layer < scores.first_exit_layer - 1:
+            continue
+        for some in element_blocks(scores.samples):
+            cell = np.searchsorted(rising, -scores.certainty[layer, some], side=side)
+            first_passed += np.bincount(cell + count * right[layer, some], minlength=2 * count).reshape(2, count)
+    wrong_exits, right_exits = np.cumsum(first_passed[:, :-1], axis=1)
     rights = int(right.sum())
     return RateTally(
-        exits[0],
-        np.broadcast_to(right.size - rights, curve.points),
-        rights - exits[1],
-        np.broadcast_to(rights, curve.points),
+        wrong_exits,
+        np.broadcast_to(right.size - rights, count - 1),
+        rights - right_exits,
+        np.broadcast_to(rights, count - 1),
     )
 
 
-def _everywhere_reached(curve: Curve) -> RateTally:
+def _reached_at(curve: Curve, points: NDArray[np.int64]) -> RateTally:
     """A sample that exits at layer e had a decision at layers 1..min(e, M-1), and exited early once if e < M."""
     events, right = curve.events, curve.outcomes.correct
-    depth, samples = right.shape
-    right_decisions = zeros((depth + 1, samples), np.int16)
-    np.cumsum(right[:-1], axis=0, out=right_decisions[1:-1])
+    layers = np.arange(1, len(right) + 1)
+    right_decisions = zeros(right.shape, np.int16)
+    np.cumsum(right[:-1], axis=0, out=right_decisions[:-1])
     right_decisions[-1] = right_decisions[-2]
-    decisions = np.minimum(np.arange(depth + 1), depth - 1).astype(np.int16)[:, None]
-    exits_right = zeros((depth + 1, samples), np.int16)
-    exits_right[1:-1] = right[:-1]
-    exits_wrong = zeros((depth + 1, samples), np.int16)
-    exits_wrong[1:-1] = ~right[:-1]
+    early_and_right = right.copy()
+    early_and_right[-1] = False
 
-    def running(quantity: NDArray[np.int16]) -> NDArray[np.int64]:
-        change = quantity[events.earlier, events.samples] - quantity[events.later, events.samples]
-        sums = quantity[-1].sum(dtype=np.int64) + np.concatenate([[0], np.cumsum(change, dtype=np.int64)])
-        return np.asanyarray(sums[events.ends], dtype=np.int64)
+    def decision_changes(some: slice) -> NDArray[np.int16]:
+        earlier, later, samples = events.earlier[some] - 1, events.later[some] - 1, events.samples[some]
+        return np.asarray(right_decisions[earlier, samples] - right_decisions[later, samples])
 
-    rights = running(right_decisions)
-    return RateTally(running(exits_wrong), running(decisions - right_decisions), rights - running(exits_right), rights)
+    counts = events.ends[points]
+    rights = events.sums_after(counts, int(right_decisions[-1].sum(dtype=np.int64)), decision_changes)
+    right_exits = events.sums_after(counts, 0, events.truth_changes(early_and_right).__getitem__)
+    decided = curve.sums_of_layers(points, np.minimum(layers, len(right) - 1))
+    exits = curve.sums_of_layers(points, (layers < len(right)).astype(np.int64))
+    return RateTally(exits - right_exits, decided - rights, rights - right_exits, rights)

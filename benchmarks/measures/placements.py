@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import arange, empty
+from exitbench.benchmarks.arrays.set_aside import set_aside
 
 Moments = tuple[int, int, int]
 """How many samples, and the sum and the sum of squares of twice the pairs that each wins."""
@@ -209,9 +210,13 @@ def best_risk_area(size: int, hard: int) -> float:
     return float(hard - (size - hard) * (harmonic[size] - harmonic[size - hard]))
 
 
-@lru_cache(maxsize=64)
 def harmonic_numbers(count: int) -> NDArray[np.float64]:
-    """H(0)..H(count), [count + 1], not to be written to: every layer of a cache asks for the same ones."""
-    numbers = np.concatenate([[0.0], np.cumsum(1.0 / arange(count + 1, 1))])
+    """H(0)..H(count), [count + 1], not to be written to: the beginning of a longer row of them that is kept."""
+    return _harmonic_numbers_below(1 << count.bit_length())[: count + 1]
+
+
+@lru_cache(maxsize=32)
+def _harmonic_numbers_below(limit: int) -> NDArray[np.float64]:
+    numbers = set_aside(np.concatenate([[0.0], np.cumsum(1.0 / arange(limit, 1))]))
     numbers.flags.writeable = False
     return numbers

@@ -42,7 +42,9 @@ def in_sample_pieces(curves: Sequence[Curve], merged: MergedParts) -> list[Curve
         # Costs are evenly spaced, so the nearest one is found by rounding.
         nearest = np.rint((curve.relative_cost - costs[0]) / step).astype(np.int64)
         read = np.unique(curve.points_at(np.array(thresholds, dtype=np.float64)))
-        points = np.union1d(np.flatnonzero(chosen[nearest] == number), read)
+        is_kept = chosen[nearest] == number
+        is_kept[read] = True
+        points = np.flatnonzero(is_kept)
         if len(points):
             pieces.append(CurvePiece(curve, points, read))
     return pieces

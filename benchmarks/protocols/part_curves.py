@@ -56,7 +56,7 @@ class PartCurves:
         test = self.whole(part.variant, "test")
         train = self.whole(part.variant, part.train_role)
         points = self._listed(part.variant, part.train_role)
-        thresholds = train.thresholds[points]
+        thresholds = train.thresholds_at(points)
         if part.train_role == "calibration":
             event_indices = test.events.ends[test.points_at(thresholds)]
             chosen_on = self._tally(train, train.events.ends[points], "calibration", part.train)

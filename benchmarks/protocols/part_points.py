@@ -27,6 +27,7 @@ from exitbench.benchmarks.replay.operating_points import (
     matched,
     nearest_points,
     randomised,
+    threshold_at,
     value_at_threshold,
     value_within_loss,
 )
@@ -75,7 +76,7 @@ def evaluate_part(
     near = near_scores(train, targets, near_points, measure)
     near_resampled = np.where(is_near(chosen_on.speed_up, targets[:, None]), chosen_on.score(measure), np.nan)
     band = slice(len(speed_ups), None)
-    near_one_layer, drawn_one_layer = train.one_layer[near_points], one_layer_drawn(train, chosen_on)
+    near_one_layer, drawn_one_layer = train.one_layer_at(near_points), one_layer_drawn(train, chosen_on)
     criteria = {
         point: Criterion(near[row], near_resampled[row], near_one_layer[row], drawn_one_layer[row])
         for row, point in enumerate(speed_ups)
@@ -113,7 +114,7 @@ def evaluate_part_exactly(
     speed_ups = [point for point in operating_points if point.kind == "speed_up"]
     targets, band = np.array([*(point.number for point in speed_ups), *(1 / costs)]), slice(len(speed_ups), None)
     near_points = nearest_points(train, targets)
-    near, near_one_layer = near_scores(train, targets, near_points, measure), train.one_layer[near_points]
+    near, near_one_layer = near_scores(train, targets, near_points, measure), train.one_layer_at(near_points)
     no_draws, no_rates = Tally(train.depth, *[none] * 6), RateTally(*[none] * 4)
     rates_point = at_speed_up(questions.rates_speed_up)
     points: dict[OperatingPoint, ResampledPoint] = {}
@@ -145,7 +146,7 @@ def evaluate_part_exactly(
 def _exits_at_one_layer(train: Curve, value: PointValue) -> NDArray[np.bool_]:
     """Whether all samples exit at one layer at a point of their curve; not where there is no such point."""
     defined = value.status != "undefined"
-    return np.asarray(train.one_layer[train.points_at(value.threshold)] if defined else False)
+    return np.asarray(train.one_layer_at(train.points_at(value.threshold)) if defined else False)
 
 
 def part_curves_of(curves: PartCurves, part: Part) -> tuple[Curve, Curve]:
@@ -156,7 +157,7 @@ def part_curves_of(curves: PartCurves, part: Part) -> tuple[Curve, Curve]:
 
 def _band(train: Curve, test: Curve, points: NDArray[np.int64]) -> Tally:
     """The sums of the test samples at the thresholds of some points of the training samples."""
-    return test.tally[test.points_at(train.thresholds[points])]
+    return test.tally[test.points_at(train.thresholds_at(points))]
 
 
 def _reaches(train: Curve, costs: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -180,8 +181,8 @@ def one_layer_drawn(train: Curve, drawn: Tally) -> NDArray[np.bool_]:
 
     That is the last layer or the earliest at which any sample can exit: their sum says that nobody is elsewhere.
     """
-    earliest = int(train.exit_layers(train.points - 1).min())
-    return np.asarray((drawn.layers == earliest * drawn.samples) | (drawn.layers == train.depth * drawn.samples))
+    earliest, last = train.earliest_exit * drawn.samples, train.depth * drawn.samples
+    return np.asarray((drawn.layers == earliest) | (drawn.layers == last))
 
 
 def is_near(realised: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -231,12 +232,12 @@ def _with_exact_speed_up(value: ResampledPoint, test: Curve, speed_up: float, su
 
 def _randomised_elsewhere(train: Curve, test: Curve, speed_up: float) -> Tally:
     """Randomising between two neighbouring thresholds, with the shares of the training samples, on the test samples."""
-    right = int(np.searchsorted(train.speed_up, speed_up))
-    if train.speed_up[right] == speed_up:
-        return test.tally[int(test.points_at(train.thresholds[right]))]
+    right = int(train.first_as_fast(speed_up))
+    before, after = test.points_at(train.thresholds_at(np.array([max(right - 1, 0), right])))
+    if train.tally[right].speed_up == speed_up:
+        return test.tally[int(after)]
     slower, faster = train.tally[right - 1].mean_paid, train.tally[right].mean_paid
     share = (slower - train.outcomes.full_cost / speed_up) / (slower - faster)
-    before, after = test.points_at(train.thresholds[right - 1 : right + 1])
     return test.tally[int(before)].towards(test.tally[int(after)], share)
 
 
@@ -291,7 +292,7 @@ def _rates(
 ) -> PartRates:
     """Decisions of the test samples at the training samples' ``points``, of which the first are near ``speed_ups``."""
     there = {
-        point: _decisions_at(test, float(train.thresholds[nearest]))
+        point: _decisions_at(test, threshold_at(train, int(nearest)))
         for point, nearest in zip(speed_ups, points[: len(speed_ups)], strict=True)
     }
     exactly_every, exactly_reached = there.pop(rates_point)

@@ -9,14 +9,20 @@ samples (of exit layers, of right answers) becomes a running sum of what the eve
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.arrays.roomy_array import empty, full
+from exitbench.benchmarks.arrays.roomy_array import arange, empty, full
+from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
+
+Changes = Callable[[slice], NDArray[Any]]
+"""What some of the events, one after another, change a sum by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +30,10 @@ class ExitEvents:
     """All moves in the order of falling certainty, and the operating points among them.
 
     ``samples`` [events] moves from layer ``later`` to layer ``earlier`` (both from 1). Operating point k has
-    seen the first ``ends[k]`` events; ``thresholds[k]``, on the scale of the score, realises it. Points go from
-    the most cautious to the earliest exits. ``values`` [distinct] are the certainties at which something
-    happens, falling.
+    seen the first ``ends[k]`` events. Points go from the most cautious to the earliest exits. ``values`` [distinct] are
+    the certainties at which something happens, falling (of some samples of a signal that counts: those of all).
+    ``sign`` and ``strict`` say how a score is read; ``integer_thresholds`` are those of the points of a signal that
+    counts, on the scale of its score.
     """
 
     samples: NDArray[np.int32]
@@ -34,58 +41,103 @@ class ExitEvents:
     earlier: NDArray[np.int16]
     values: NDArray[np.float64]
     ends: NDArray[np.int64]
-    thresholds: NDArray[np.float64]
+    sign: int
+    strict: bool
+    integer_thresholds: NDArray[np.float64] | None = None
 
     @cached_property
     def rising(self) -> NDArray[np.float64]:
         """The values with their sign turned, as a search needs them, [distinct]."""
         return -self.values
 
-    def running_sum(self, truth: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The number of samples whose answer has ``truth`` [layers, samples], at every operating point."""
-        flat, width = truth.astype(np.int8).ravel(), np.int64(truth.shape[1])
-        change = flat.take((self.earlier - 1) * width + self.samples)
-        change -= flat.take((self.later - 1) * width + self.samples)
-        return self._from_full_depth(int(truth[-1].sum()), change)
+    def thresholds_at(self, points: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """A threshold on the scale of the score that realises each of some operating points, in their shape."""
+        if self.integer_thresholds is not None:
+            return np.asanyarray(self.integer_thresholds[points])
+        return np.asanyarray(self.sign * certainty_thresholds(self.values, points, strict=self.strict))
 
-    def running_layers(self, depth: int, samples: int) -> NDArray[np.int64]:
-        """The sum of exit layers at every operating point."""
-        return self._from_full_depth(depth * samples, self.earlier - self.later)
+    def truth_changes(self, truth: NDArray[np.bool_]) -> NDArray[np.int8]:
+        """What every event changes the number of samples by whose answer has ``truth`` [layers, samples], [events]."""
+        flat, width = truth.view(np.int8).reshape(-1), np.int64(truth.shape[1])
+        change: NDArray[np.int8] = empty(len(self.samples), np.int8)
+        for some in element_blocks(len(change)):
+            samples = self.samples[some]
+            change[some] = flat.take((self.earlier[some] - 1) * width + samples)
+            change[some] -= flat.take((self.later[some] - 1) * width + samples)
+        return change
 
-    def running_cost(self, costs: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
-        """The sum of what the samples pay at every operating point; ``costs`` [layers] are whole numbers."""
-        return self._from_full_depth(int(costs[-1]) * samples, costs[self.earlier - 1] - costs[self.later - 1])
+    def layer_changes(self, some: slice) -> NDArray[np.int16]:
+        """What some events change the sum of exit layers by."""
+        return self.earlier[some] - self.later[some]
 
-    def _from_full_depth(self, start: int, change: NDArray[np.integer]) -> NDArray[np.int64]:
-        sums = empty(len(change) + 1, np.int64)
-        sums[0] = start
-        np.cumsum(change, out=sums[1:])
-        sums[1:] += start
-        return sums[self.ends]
+    def sums_after(self, counts: NDArray[np.integer[Any]], start: Any, changes: Changes) -> NDArray[Any]:
+        """A sum that is ``start`` at full depth, after the first ``counts`` (never falling) events, in their shape.
+
+        It is in 64 bits: whole numbers, or floats that are added one by one from the first event on.
+        """
+        kind = np.float64 if isinstance(start, float) else np.int64
+        sums, before, filled = empty(len(counts), kind), kind(start), int(np.searchsorted(counts, 0, side="right"))
+        sums[:filled] = start
+        for some in element_blocks(len(self.samples)):
+            if filled == len(counts):
+                break
+            running = changes(some).astype(kind)
+            running[0] += before
+            np.cumsum(running, out=running)
+            here = slice(filled, int(np.searchsorted(counts, some.stop, side="right")))
+            sums[here] = running[counts[here] - (some.start + 1)]
+            before, filled = running[-1], here.stop
+        return sums
 
 
-def events_of_some(whole: ExitEvents, rows: NDArray[np.bool_], scores: SignalScores) -> ExitEvents:
-    """The events of the samples at ``rows``, a mask, which have these ``scores``; ``whole`` are those of all.
+def events_of_some(
+    whole: ExitEvents, rows: NDArray[np.bool_], changes: Mapping[str, NDArray[np.int8]]
+) -> tuple[ExitEvents, dict[str, NDArray[np.int8]]]:
+    """The events of the samples at ``rows``, a mask, and what they change; ``whole`` and ``changes`` are those of all.
 
     They are in order already, so nothing is sorted again.
     """
-    if scores.integers is not None:  # such a signal keeps only the ends of its few points
-        return exit_events(scores)
-    chosen = rows.take(whole.samples)
-    until = empty(len(chosen) + 1, np.int64)
-    until[0] = 0
-    np.cumsum(chosen, out=until[1:])
-    kept, ends = np.flatnonzero(chosen), until.take(whole.ends)
-    happens = np.flatnonzero(ends[1:] > ends[:-1])
-    values = whole.values.take(happens)
-    return ExitEvents(
-        (np.cumsum(rows, dtype=np.int32) - np.int32(1)).take(whole.samples.take(kept)),
-        whole.later.take(kept),
-        whole.earlier.take(kept),
+    size, is_integer = len(whole.samples), whole.integer_thresholds is not None
+    all_differ = len(whole.values) == size and not is_integer
+    columns: dict[str, NDArray[Any]] = {"samples": whole.samples, "later": whole.later, "earlier": whole.earlier}
+    columns |= {"values": whole.values} if all_differ else {}
+    columns |= {f"changes of {name}": change for name, change in changes.items()}
+    count = sum(int(np.count_nonzero(rows.take(whole.samples[some]))) for some in element_blocks(size))
+    kept = {name: empty(count, column.dtype) for name, column in columns.items()}
+    position = empty(len(rows), np.int32)
+    np.cumsum(rows, dtype=np.int32, out=position)
+    until = None if all_differ else empty(size + 1, np.int64)
+    filled = 0
+    for some in element_blocks(size):
+        chosen = rows.take(whole.samples[some])
+        here = np.flatnonzero(chosen)
+        if until is not None:
+            np.cumsum(chosen, out=until[some.start + 1 : some.stop + 1])
+            until[some.start + 1 : some.stop + 1] += filled
+        for name, column in columns.items():
+            kept[name][filled : filled + len(here)] = column[some][here]
+        filled += len(here)
+    for some in element_blocks(count):
+        kept["samples"][some] = position.take(kept["samples"][some]) - np.int32(1)
+    if until is None:
+        values, ends = kept["values"], arange(count + 1)
+    else:
+        until[0] = 0
+        values, ends = whole.values, until.take(whole.ends)
+        if not is_integer:
+            happens = np.flatnonzero(ends[1:] > ends[:-1])
+            values, ends = values.take(happens), np.concatenate([ends[:1], ends.take(happens + 1)])
+    events = ExitEvents(
+        kept["samples"],
+        kept["later"],
+        kept["earlier"],
         values,
-        np.concatenate([ends[:1], ends.take(happens + 1)]),
-        scores.sign * certainty_thresholds(values, strict=scores.strict),
+        ends,
+        whole.sign,
+        whole.strict,
+        whole.integer_thresholds,
     )
+    return events, {name: kept[f"changes of {name}"] for name in changes}
 
 
 def exit_events(scores: SignalScores) -> ExitEvents:
@@ -112,9 +164,8 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     starts = np.flatnonzero(new)
     values = -falling[starts]
     ends = np.append(starts, len(falling)).astype(np.int64)
-    if scores.integers is None:
-        thresholds = scores.sign * certainty_thresholds(values, strict=scores.strict)
-    else:
+    thresholds = None
+    if scores.integers is not None:
         thresholds = np.sort(np.array(scores.integers, dtype=np.float64) * -scores.sign) * -scores.sign
         ends = ends[passed(-values, thresholds * scores.sign, strict=scores.strict)]
     return ExitEvents(
@@ -123,6 +174,8 @@ def exit_events(scores: SignalScores) -> ExitEvents:
         rows.astype(np.int16) + np.int16(first),
         values,
         ends,
+        scores.sign,
+        scores.strict,
         thresholds,
     )
 
@@ -137,17 +190,22 @@ def passed(
     return np.searchsorted(rising, -certainty_thresholds, side="left" if strict else "right").astype(np.int64)
 
 
-def certainty_thresholds(values: NDArray[np.float64], *, strict: bool) -> NDArray[np.float64]:
-    """Thresholds on certainty that 0, 1, .. distinct values pass, [distinct + 1]: midpoints, infinite at the ends.
+def certainty_thresholds(
+    values: NDArray[np.float64], counts: NDArray[np.integer[Any]], *, strict: bool
+) -> NDArray[np.float64]:
+    """Thresholds on certainty that the first ``counts`` of the falling distinct ``values`` pass, in the same shape.
 
     Between adjacent floats the midpoint rounds to one of the two. A threshold on the upper value still keeps it
     in under ``>=`` but not under ``>``; a threshold on the lower one still keeps it out under ``>`` but not under
-    ``>=``. So the wrong neighbour is exchanged for the right one, which realises exactly the same point.
+    ``>=``. So the wrong neighbour is exchanged for the right one, which realises exactly the same point. None and all
+    pass at an infinite threshold.
     """
-    upper, lower = values[:-1], values[1:]
+    count = np.asanyarray(counts)
+    if not len(values):
+        return np.full(count.shape, np.inf)
+    upper, lower = values.take(np.maximum(count - 1, 0)), values.take(np.minimum(count, len(values) - 1))
     with np.errstate(over="ignore"):
-        middle = (upper + lower) / 2
-    huge = ~np.isfinite(middle)
-    middle[huge] = upper[huge] / 2 + lower[huge] / 2
+        middle = np.asanyarray((upper + lower) / 2)
+    middle = np.where(np.isfinite(middle), middle, upper / 2 + lower / 2)
     middle = np.where(middle == upper, lower, middle) if strict else np.where(middle == lower, upper, middle)
-    return np.concatenate([[np.inf], middle, [-np.inf]]) if len(values) else np.array([np.inf])
+    return np.asanyarray(np.where(count == 0, np.inf, np.where(count == len(values), -np.inf, middle)))

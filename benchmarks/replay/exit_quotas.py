@@ -85,5 +85,5 @@ def thresholds_of_exits(scores: SignalScores, exits: NDArray[np.int64]) -> NDArr
         exiting, staying = certainty[exits == layer], certainty[exits > layer]
         if len(exiting):
             neighbours = np.array([exiting.min(), staying.max()]) if len(staying) else np.array([exiting.min()])
-            thresholds[layer - 1] = certainty_thresholds(neighbours, strict=scores.strict)[1]
+            thresholds[layer - 1] = certainty_thresholds(neighbours, np.array(1), strict=scores.strict)
     return scores.sign * thresholds

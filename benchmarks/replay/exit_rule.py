@@ -6,7 +6,7 @@ The whole trade-off curve (``trade_off_curve``) must agree with this everywhere;
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.arrays.roomy_array import empty, full
+from exitbench.benchmarks.arrays.roomy_array import empty
 from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
@@ -45,7 +45,11 @@ def per_layer_exits(scores: SignalScores, thresholds: NDArray[np.float64]) -> ND
             f"signal {scores.signal!r}: expected a threshold for each of {scores.depth - 1} internal layers, "
             f"found {thresholds.tolist()}"
         )
-    exits_at = full(scores.samples, scores.depth, np.int64)
-    for layer in range(scores.depth - 1, scores.first_exit_layer - 1, -1):
-        exits_at[PASSES[scores.direction](scores.values[layer - 1], thresholds[layer - 1])] = layer
+    exits_at: NDArray[np.int64] = empty(scores.samples, np.int64)
+    passes = PASSES[scores.direction]
+    for some in element_blocks(scores.samples):
+        here = exits_at[some]
+        here.fill(scores.depth)
+        for layer in range(scores.depth - 1, scores.first_exit_layer - 1, -1):
+            here[passes(scores.values[layer - 1, some], thresholds[layer - 1])] = layer
     return exits_at

@@ -76,11 +76,10 @@ def nearest_points(curve: Curve, speed_ups: NDArray[np.float64]) -> NDArray[np.i
     """The same for many speed-ups at once, [speed_ups]."""
     if not (speed_ups > 0).all():
         raise InputError(f"expected a speed-up above 0, found {speed_ups[~(speed_ups > 0)][0]}")
-    speeds = curve.speed_up
-    right = np.minimum(np.searchsorted(speeds, speed_ups), curve.points - 1)
+    right = np.minimum(curve.first_as_fast(speed_ups), curve.points - 1)
     left = np.maximum(right - 1, 0)
-    best = np.where(speed_ups - speeds[left] < speeds[right] - speed_ups, left, right)
-    return np.searchsorted(speeds, speeds[best]).astype(np.int64)
+    before, after = curve.speed_up_at(left), curve.speed_up_at(right)
+    return curve.first_as_fast(np.where(speed_ups - before < after - speed_ups, before, after))
 
 
 def matched(
@@ -91,11 +90,12 @@ def matched(
     ``point`` is that of :func:`nearest_point`, where the caller has it already.
     """
     point = nearest_point(curve, speed_up) if point is None else point
-    realised = float(curve.speed_up[point])
-    threshold, tally, exactly = float(curve.thresholds[point]), curve.tally[point], randomised(curve, speed_up)
+    tally, exactly = curve.tally[point], randomised(curve, speed_up)
+    threshold, realised = threshold_at(curve, point), float(tally.speed_up)
     if abs(realised - speed_up) <= (tolerance + ROUNDING) * speed_up:
         return PointValue(threshold=threshold, tally=tally, randomised=exactly)
-    reach = f", and the signal only reaches {curve.speed_up[0]:.2f}x to {curve.speed_up[-1]:.2f}x"
+    slowest, fastest = curve.speed_up_at(np.array([0, curve.points - 1]))
+    reach = f", and the signal only reaches {slowest:.2f}x to {fastest:.2f}x"
     reason = (
         f"the nearest operating point is at {realised:.2f}x, more than {tolerance:.0%} from {speed_up:.2f}x"
         f"{reach if exactly is None else ''}"
@@ -105,12 +105,12 @@ def matched(
 
 def randomised(curve: Curve, speed_up: float) -> Tally | None:
     """The expected tally at exactly this speed-up, between the two neighbouring points; ``None`` out of range."""
-    speeds = curve.speed_up
-    if not speeds[0] <= speed_up <= speeds[-1]:
+    slowest, fastest = curve.speed_up_at(np.array([0, curve.points - 1]))
+    if not slowest <= speed_up <= fastest:
         return None
-    right = int(np.searchsorted(speeds, speed_up))
+    right = int(curve.first_as_fast(speed_up))
     here = curve.tally[right]
-    if speeds[right] == speed_up:
+    if here.speed_up == speed_up:
         return here
     before = curve.tally[right - 1]
     target = here.full_cost / speed_up
@@ -127,11 +127,15 @@ def value_within_loss(curve: Curve, loss: float, measure: Measure) -> PointValue
     if not loss >= 0:
         raise InputError(f"expected a loss of at least 0 points, found {loss}")
     floor = float(curve.final.score(measure)) - loss - ROUNDING
-    fallen = np.flatnonzero(curve.score(measure) < floor)
-    point = (int(fallen[0]) if len(fallen) else curve.points) - 1
+    point = curve.first_below(measure, floor) - 1
     if point < 0:
         return undefined_point(curve, f"already the most cautious threshold loses more than {loss:g} points")
-    return PointValue(threshold=float(curve.thresholds[point]), tally=curve.tally[point])
+    return PointValue(threshold=threshold_at(curve, point), tally=curve.tally[point])
+
+
+def threshold_at(curve: Curve, point: int) -> float:
+    """The threshold of one operating point."""
+    return float(curve.thresholds_at(np.array(point)))
 
 
 def area_below(cost: NDArray[np.float64], score: NDArray[np.float64], low: float, high: float) -> float:

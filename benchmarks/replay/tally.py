@@ -149,6 +149,19 @@ def tally_at(exits: NDArray[np.int64], outcomes: Outcomes) -> Tally:
     )
 
 
+def tally_of_layer(layer: int, outcomes: Outcomes) -> Tally:
+    """The tally when every sample exits at one ``layer``, from 1."""
+    sums = {name: np.asarray(truth[layer - 1].sum()) for name, truth in outcomes.counted.items()}
+    return Tally(
+        outcomes.depth,
+        np.asarray(outcomes.samples),
+        np.asarray(layer * outcomes.samples),
+        actual_positives=None if outcomes.actual_positive is None else np.asarray(outcomes.actual_positive.sum()),
+        cost=None if outcomes.costs is None else np.asarray(outcomes.costs[layer - 1] * outcomes.samples),
+        **sums,
+    )
+
+
 def right_at(truth: NDArray[np.bool_], exits: NDArray[np.int64]) -> np.int64:
     """How many samples have a ``truth`` [layers, samples] at the layers ``exits`` [samples], from 1."""
     counts = [

@@ -7,6 +7,7 @@ layers and histograms only for the point that is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,13 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exitbench.benchmarks.arrays.roomy_array import full
+from exitbench.benchmarks.arrays.roomy_array import arange
+from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.replay.exit_events import ExitEvents, events_of_some, exit_events, passed
 from exitbench.benchmarks.replay.exit_rule import exit_histogram, exit_layers
-from exitbench.benchmarks.replay.tally import Tally, tally_at
+from exitbench.benchmarks.replay.tally import Tally, tally_of_layer
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
+
+Points = NDArray[np.integer[Any]]
+"""Some operating points of a curve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +33,23 @@ class Curve:
     """All operating points of a signal, from full depth (point 0) to the earliest exits (the last point).
 
     Speed-up never falls along the points. A signal with integer thresholds has one point per integer and no
-    other, so full depth may be missing from it.
+    other, so full depth may be missing from it. ``changes`` [events] are what every event changes the counts of the
+    ``outcomes`` by, under their names.
     """
 
     scores: SignalScores
     outcomes: Outcomes
     events: ExitEvents
+    changes: Mapping[str, NDArray[np.int8]]
 
-    @property
+    @cached_property
     def thresholds(self) -> NDArray[np.float64]:
         """A threshold that realises each point, [points]."""
-        return self.events.thresholds
+        return self.thresholds_at(arange(self.points))
+
+    def thresholds_at(self, points: Points) -> NDArray[np.float64]:
+        """The same of some points, in their shape."""
+        return self.events.thresholds_at(points)
 
     @property
     def depth(self) -> int:
@@ -51,49 +62,102 @@ class Curve:
     @cached_property
     def tally(self) -> Tally:
         """The sums at every point, each [points]."""
-        samples = self.outcomes.samples
-        sums: dict[str, Any] = {name: self.events.running_sum(truth) for name, truth in self.outcomes.counted.items()}
-        if self.outcomes.actual_positive is not None:
-            sums["actual_positives"] = np.broadcast_to(np.int64(self.outcomes.actual_positive.sum()), self.points)
+        events, outcomes, samples = self.events, self.outcomes, self.outcomes.samples
+        sums: dict[str, Any] = {
+            name: events.sums_after(events.ends, int(truth[-1].sum()), self.changes[name].__getitem__)
+            for name, truth in outcomes.counted.items()
+        }
+        if outcomes.actual_positive is not None:
+            sums["actual_positives"] = np.broadcast_to(np.int64(outcomes.actual_positive.sum()), self.points)
         return Tally(
             self.depth,
             np.broadcast_to(np.int64(samples), self.points),
-            self.events.running_layers(self.depth, samples),
-            cost=None if self.outcomes.costs is None else self.events.running_cost(self.outcomes.costs, samples),
+            events.sums_after(events.ends, self.depth * samples, events.layer_changes),
+            cost=None if outcomes.costs is None else self.sums_of_layers(arange(self.points), outcomes.costs),
             **sums,
         )
+
+    def sums_of_layers(self, points: Points, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sum of whole ``numbers`` [layers] at the samples' exit layers, at some ``points`` (never falling)."""
+        events = self.events
+
+        def changes(some: slice) -> NDArray[np.int64]:
+            return numbers[events.earlier[some] - 1] - numbers[events.later[some] - 1]
+
+        return events.sums_after(events.ends[points], int(numbers[-1]) * self.outcomes.samples, changes)
 
     @cached_property
     def final(self) -> Tally:
         """The network without early exits."""
-        return tally_at(full(self.outcomes.samples, self.depth, np.int64), self.outcomes)
+        return tally_of_layer(self.depth, self.outcomes)
 
     @cached_property
     def speed_up(self) -> NDArray[np.float64]:
         """[points], never falling."""
         return self.tally.speed_up
 
+    def speed_up_at(self, points: Points) -> NDArray[np.float64]:
+        """The same of some points, in their shape."""
+        return self._paid_at(points).speed_up
+
+    def first_as_fast(self, speed_ups: ArrayLike) -> NDArray[np.int64]:
+        """The first point with at least each of the speed-ups, in their shape; the number of points for none."""
+        asked = np.asarray(speed_ups, dtype=np.float64)
+        return first_points(self.points, asked.shape, lambda points: self.speed_up_at(points) >= asked)
+
     @cached_property
     def relative_cost(self) -> NDArray[np.float64]:
         """Mean cost paid over that of the last layer, [points], never rising."""
         return self.tally.relative_cost
 
+    def relative_cost_at(self, points: Points) -> NDArray[np.float64]:
+        """The same of some points, in their shape."""
+        return self._paid_at(points).relative_cost
+
+    def _paid_at(self, points: Points) -> Tally:
+        """The tally of some points without what is right: a search asks for many."""
+        tally, samples = self.tally, np.asarray(self.outcomes.samples)
+        cost = None if tally.cost is None else tally.cost[points]
+        return Tally(self.depth, samples, tally.layers[points], correct=samples, cost=cost)
+
+    def first_as_cheap(self, costs: ArrayLike) -> NDArray[np.int64]:
+        """The first point with at most each of the relative costs, in their shape; the number of points for none."""
+        asked = np.asarray(costs, dtype=np.float64)
+        return first_points(self.points, asked.shape, lambda points: self.relative_cost_at(points) <= asked)
+
+    def one_layer_at(self, points: Points) -> NDArray[np.bool_]:
+        """Where all samples exit at one and the same layer, in the shape of ``points``: a fixed layer, not the signal.
+
+        All layers are equal exactly where the sum of squares is as small as it can be for their sum.
+        """
+        rising, positions = np.unique(points, return_inverse=True)
+        squares = self.sums_of_layers(rising, np.arange(1, self.depth + 1, dtype=np.int64) ** 2)
+        equal = self.outcomes.samples * squares == self.tally.layers[rising] ** 2
+        return np.asarray(equal)[positions].reshape(np.shape(points))
+
     @cached_property
-    def one_layer(self) -> NDArray[np.bool_]:
-        """The points at which all samples exit at one and the same layer, [points]: a fixed layer, not the signal."""
-        samples, layers = self.outcomes.samples, np.arange(1, self.depth + 1, dtype=np.int64)
-        # All layers are equal exactly where the sum of squares is as small as it can be for their sum.
-        squares = self.events.running_cost(layers**2, samples)
-        return np.asanyarray(samples * squares == self.tally.layers**2)
+    def earliest_exit(self) -> int:
+        """The first layer at which any sample can exit."""
+        happened = self.events.earlier[: int(self.events.ends[-1])]
+        return int(happened.min()) if len(happened) else self.depth
 
     @property
     def cost_range(self) -> tuple[float, float]:
         """The smallest and the largest relative cost this signal can have here."""
-        return float(self.relative_cost[-1]), float(self.relative_cost[0])
+        largest, smallest = self.relative_cost_at(np.array([0, self.points - 1])).tolist()
+        return smallest, largest
 
     def score(self, measure: Measure) -> NDArray[np.float64]:
         """The task score at every point, [points], in percent."""
         return self.tally.score(measure)
+
+    def first_below(self, measure: Measure, score: float) -> int:
+        """The first point whose task score is below ``score``; the number of points where none is."""
+        for some in element_blocks(self.points):
+            below = np.flatnonzero(self.tally[some].score(measure) < score)
+            if len(below):
+                return int(some.start + below[0])
+        return self.points
 
     def points_at(self, thresholds: ArrayLike) -> NDArray[np.int64]:
         """The operating point that each threshold realises, in the shape of ``thresholds``."""
@@ -113,12 +177,12 @@ class Curve:
 
     def of_some(self, rows: NDArray[np.bool_]) -> Curve:
         """The curve of the samples at ``rows``, a mask, without another sort."""
-        scores = self.scores.take(rows)
-        return Curve(scores, self.outcomes.take(rows), events_of_some(self.events, rows, scores))
+        events, changes = events_of_some(self.events, rows, self.changes)
+        return Curve(self.scores.of_some(rows), self.outcomes.take(rows), events, changes)
 
     def exit_layers(self, point: int) -> NDArray[np.int64]:
         """The layer at which each sample exits at one operating point, [samples] from 1."""
-        return exit_layers(self.scores, float(self.thresholds[point]))
+        return exit_layers(self.scores, float(self.thresholds_at(np.array(point))))
 
     def histogram(self, point: int) -> NDArray[np.int64]:
         """How many samples exit at each layer at one operating point, [layers]; entry 0 is layer 1."""
@@ -132,4 +196,21 @@ def trade_off_curve(scores: SignalScores, outcomes: Outcomes) -> Curve:
             f"signal {scores.signal!r}: expected scores for {outcomes.depth} layers and {outcomes.samples} samples, "
             f"found {scores.depth} and {scores.samples}"
         )
-    return Curve(scores, outcomes, exit_events(scores))
+    events = exit_events(scores)
+    changes = {name: events.truth_changes(truth) for name, truth in outcomes.counted.items()}
+    return Curve(scores, outcomes, events, changes)
+
+
+def first_points(
+    count: int, shape: tuple[int, ...], holds: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+) -> NDArray[np.int64]:
+    """The first of ``count`` points at which each of some conditions holds, by bisection; ``count`` where none does.
+
+    A condition that holds at a point holds at all later ones. ``holds`` is asked at one point for each of them.
+    """
+    low, high = np.zeros(shape, dtype=np.int64), np.full(shape, count, dtype=np.int64)
+    for _ in range(count.bit_length()):
+        middle = (low + high) // 2
+        met = holds(np.minimum(middle, count - 1)) & (middle < high)
+        low, high = np.where(met | (low == high), low, middle + 1), np.where(met, middle, high)
+    return low

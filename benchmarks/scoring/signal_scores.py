@@ -10,7 +10,7 @@ parted from its neighbour by any midpoint threshold; both are refused with signa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -135,6 +135,10 @@ class SignalScores:
         permitted[self.silent[self.first_exit_layer - 1 :]] = False
         return exits
 
+    def of_some(self, rows: NDArray[np.bool_]) -> SignalScores:
+        """The same signal on the samples at ``rows``, a mask: cut out only when they are read."""
+        return ScoresOfSome(self, rows)
+
     def take(self, rows: Rows) -> SignalScores:
         """The same signal on the samples at ``rows`` only."""
         return SignalScores(
@@ -145,3 +149,34 @@ class SignalScores:
             self.integers,
             self.signal,
         )
+
+
+class ScoresOfSome(SignalScores):
+    """The scores of some samples of a signal, cut out when they are first read: often they never are."""
+
+    whole: SignalScores
+    rows: NDArray[np.bool_]
+
+    def __init__(self, whole: SignalScores, rows: NDArray[np.bool_]) -> None:
+        about = {field.name: getattr(whole, field.name) for field in fields(SignalScores) if field.name != "values"}
+        self.__dict__.update(about, whole=whole, rows=rows)  # without the checks: all of them were valid
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        return np.asanyarray(self.whole.values[:, self.rows])
+
+    @cached_property
+    def certainty(self) -> NDArray[np.float64]:
+        return np.asanyarray(self.whole.certainty[:, self.rows])
+
+    @property
+    def silent(self) -> NDArray[np.bool_]:
+        return self.whole.silent
+
+    @property
+    def depth(self) -> int:
+        return self.whole.depth
+
+    @cached_property
+    def samples(self) -> int:
+        return int(np.count_nonzero(self.rows))

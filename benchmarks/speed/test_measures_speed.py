@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from exitbench.benchmarks.measures.exit_rates import rates_everywhere
+from exitbench.benchmarks.measures.exit_rates import rates_at_points
 from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.replay.exit_rule import exit_layers
 from exitbench.benchmarks.replay.operating_points import ROUNDING, matched
@@ -184,7 +184,7 @@ def test_everything_against_one_sort_of_every_layer(record_ratio: RecordOne) -> 
         for scores, outcomes in cases:
             curve = whole_curve(scores, outcomes)
             rank_everything([scores.certainty], outcomes.correct[:-1])
-            rates_everywhere(curve)
+            rates_at_points(curve, np.arange(curve.points))
             read_everything(curve, drawn)
 
     def sort_each() -> None:
@@ -202,7 +202,7 @@ def test_four_times_the_samples_take_less_than_five_times_as_long(what: str, rec
         return {
             "rankings": lambda: rank_everything([scores.certainty], outcomes.correct[:-1]),
             "curve": lambda: whole_curve(scores, outcomes),
-            "rates": lambda: rates_everywhere(curve),
+            "rates": lambda: rates_at_points(curve, np.arange(curve.points)),
             "resamples": lambda: read_everything(curve, drawn),
         }[what]
 

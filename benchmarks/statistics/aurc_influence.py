@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import arange, empty, zeros
+from exitbench.benchmarks.arrays.set_aside import set_aside
 from exitbench.benchmarks.measures.placements import Placements
 from exitbench.benchmarks.measures.ranking import Ranking
 
@@ -63,6 +64,7 @@ def _influence(part: Placements) -> NDArray[np.float64]:
 def _coverages(samples: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The ranks 1..n, and for each the sum of 1/k over the ranks k from it on; the same for every layer of a cache."""
     rank = arange(samples + 1, 1)
-    later = np.cumsum((1 / rank)[::-1])[::-1]
+    later = set_aside(np.cumsum((1 / rank)[::-1])[::-1])
+    rank = set_aside(rank)
     rank.flags.writeable = later.flags.writeable = False
     return rank, later

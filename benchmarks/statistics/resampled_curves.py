@@ -189,14 +189,14 @@ def listed_points(curve: Curve, speed_ups: Sequence[float]) -> NDArray[np.int64]
     """The operating points of a curve that its resamples may choose from, ascending."""
     if curve.points <= ALL_POINTS:
         return np.arange(curve.points)
-    falling = -curve.relative_cost
-    kept = [np.searchsorted(falling, np.linspace(falling[0], falling[-1], ALL_POINTS // 2))]
+    cheapest, dearest = curve.cost_range
+    kept = [curve.first_as_cheap(-np.linspace(-dearest, -cheapest, ALL_POINTS // 2))]
     for speed_up in speed_ups:
-        centre = min(int(np.searchsorted(falling, -1 / speed_up)), curve.points - 1)
+        centre = min(int(curve.first_as_cheap(1 / speed_up)), curve.points - 1)
         paid = curve.outcomes.paid(curve.exit_layers(centre))
         spread = float(paid.std()) / (curve.outcomes.full_cost * np.sqrt(curve.outcomes.samples))
-        near = np.linspace(-REACH * spread, REACH * spread, MESH) + falling[centre]
-        kept.append(np.searchsorted(falling, near))
+        near = np.linspace(-REACH * spread, REACH * spread, MESH) - curve.relative_cost_at(np.array(centre))
+        kept.append(curve.first_as_cheap(-near))
     ends = np.array([0, curve.points - 1])
     return np.unique(np.clip(np.concatenate([*kept, ends]), 0, curve.points - 1)).astype(np.int64)
 

@@ -15,7 +15,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import arange
-from exitbench.benchmarks.measures.exit_rates import rates_everywhere
+from exitbench.benchmarks.arrays.scratch_space import element_blocks
+from exitbench.benchmarks.measures.exit_rates import DECISIONS, rates_at_points
 from exitbench.benchmarks.measures.risk_coverage import risk_at
 from exitbench.benchmarks.protocols.entry_curve import CurvePiece
 from exitbench.benchmarks.protocols.mean_curve import mean_curve
@@ -102,10 +103,11 @@ def exit_counts(curve: Curve, points: NDArray[np.int64]) -> NDArray[np.int32]:
     """How many samples exit at each layer at some operating points, [points, layers]."""
     events = curve.events
     event_indices = events.ends[points]
-    cell = np.searchsorted(event_indices, arange(len(events.samples)), side="right")
     change = np.zeros((len(event_indices) + 1, curve.depth), dtype=np.int64)
-    np.add.at(change, (cell, events.earlier - 1), 1)
-    np.add.at(change, (cell, events.later - 1), -1)
+    for some in element_blocks(len(events.samples)):
+        cell = np.searchsorted(event_indices, np.arange(some.start, some.stop), side="right")
+        np.add.at(change, (cell, events.earlier[some] - 1), 1)
+        np.add.at(change, (cell, events.later[some] - 1), -1)
     change[0, -1] += curve.outcomes.samples
     return np.cumsum(change, axis=0)[:-1].astype(np.int32)
 
@@ -116,20 +118,20 @@ def exact_points(columns: Mapping[str, Any], piece: CurvePiece, measure: Measure
     Without ``thresholds`` where the pieces belong to several configurations: a threshold alone would say nothing.
     """
     curve, points = piece.curve, kept_points(piece)
-    every, reached = rates_everywhere(curve, "all"), rates_everywhere(curve, "reached")
+    every, reached = (rates_at_points(curve, points, decisions) for decisions in DECISIONS)
     return columns_table(
         "curves",
         {
             **columns,
             "kind": "point",
-            "threshold": curve.thresholds[points] if thresholds else None,
-            "cost": curve.relative_cost[points],
-            "speed_up": curve.speed_up[points],
-            "score": curve.score(measure)[points],
-            "premature_all": every.premature[points],
-            "delayed_all": every.delayed[points],
-            "premature_reached": reached.premature[points],
-            "delayed_reached": reached.delayed[points],
+            "threshold": curve.thresholds_at(points) if thresholds else None,
+            "cost": curve.relative_cost_at(points),
+            "speed_up": curve.speed_up_at(points),
+            "score": curve.tally[points].score(measure),
+            "premature_all": every.premature,
+            "delayed_all": every.delayed,
+            "premature_reached": reached.premature,
+            "delayed_reached": reached.delayed,
             "exits": list(exit_counts(curve, points)),
         },
         len(points),

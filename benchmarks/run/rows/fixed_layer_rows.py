@@ -6,16 +6,16 @@ chooses on, in every fold, and over all deals of folds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from exitbench.benchmarks.arrays.roomy_array import full, zeros
+from exitbench.benchmarks.arrays.roomy_array import zeros
 from exitbench.benchmarks.protocols.splits import Part
 from exitbench.benchmarks.replay.bounds import fixed_curve
 from exitbench.benchmarks.replay.operating_points import ROUNDING, areas_below, mean_below
-from exitbench.benchmarks.replay.tally import Tally, tally_at
+from exitbench.benchmarks.replay.tally import Tally, tally_at, tally_of_layer
 from exitbench.benchmarks.results.operating_point import within_loss
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.evaluated_configurations import protocol_parts
@@ -33,10 +33,11 @@ def fixed_within_rows(columns: Mapping[str, Any], scored: ScoredCache, questions
     measure = samples.measure
     deals = questions.deals_of(learns=False) if protocol == "cross-fit" else 1
     dealt = [protocol_parts(scored, questions, protocol, deal) for deal in range(deals)]
-    final = float(every_sample_at(samples.depth, samples.outcomes).score(measure))
+    final = float(tally_of_layer(samples.depth, samples.outcomes).score(measure))
+    scores = [[scores_of_layers(chosen_on(part, scored), measure) for part in parts] for parts in dealt]
     rows = []
     for loss in questions.losses:
-        layers = [[layer_within(chosen_on(part, scored), loss, measure) for part in parts] for parts in dealt]
+        layers = [[layer_within(of_part, loss) for of_part in of_parts] for of_parts in scores]
         tallies = [
             exits_of_parts(parts, of_parts, samples.outcomes) for parts, of_parts in zip(dealt, layers, strict=True)
         ]
@@ -59,10 +60,14 @@ def fixed_within_rows(columns: Mapping[str, Any], scored: ScoredCache, questions
     return rows
 
 
-def layer_within(outcomes: Outcomes, loss: float, measure: Measure) -> int:
+def scores_of_layers(outcomes: Outcomes, measure: Measure) -> list[float]:
+    """The task score where every sample exits at a layer, of each layer."""
+    return [float(tally_of_layer(layer, outcomes).score(measure)) for layer in range(1, outcomes.depth + 1)]
+
+
+def layer_within(scores: Sequence[float], loss: float) -> int:
     """The last layer, coming from full depth, before the score first falls more than ``loss`` below the final one."""
-    scores = [float(every_sample_at(layer, outcomes).score(measure)) for layer in range(1, outcomes.depth + 1)]
-    layer = outcomes.depth
+    layer = len(scores)
     while layer > 1 and scores[layer - 2] >= scores[-1] - loss - ROUNDING:
         layer -= 1
     return layer
@@ -71,11 +76,6 @@ def layer_within(outcomes: Outcomes, loss: float, measure: Measure) -> int:
 def chosen_on(part: Part, scored: ScoredCache) -> Outcomes:
     """The answers of the samples that a part chooses on."""
     return scored.samples(part.train_role).outcomes.take(part.train)
-
-
-def every_sample_at(layer: int, outcomes: Outcomes) -> Tally:
-    """All samples exit at one layer."""
-    return tally_at(full(outcomes.samples, layer, np.int64), outcomes)
 
 
 def exits_of_parts(parts: tuple[Part, ...], layers: list[int], outcomes: Outcomes) -> Tally:
@@ -100,7 +100,7 @@ def fixed_area_row(
     )
     draws = areas_below(costs, scores, low, high) / (high - low)
     # Between layers F1 is not linear: resamples are moved by what straight lines are off.
-    straight = [every_sample_at(layer, outcomes) for layer in range(1, samples.depth + 1)]
+    straight = [tally_of_layer(layer, outcomes) for layer in range(1, samples.depth + 1)]
     coarse = mean_below(
         np.array([float(tally.relative_cost) for tally in straight]),
         np.array([float(tally.score(measure)) for tally in straight]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,6 @@ def test_a_file_is_mapped_and_gives_back_what_was_read(everything_is_large: None
 
 
 def test_a_full_disk_is_one_line(everything_is_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full_disk(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.posix_fallocate", full_disk)
+    monkeypatch.setattr("tempfile.TemporaryFile", partial(Path("/dev/full").open, "wb"))
     with pytest.raises(InputError, match=r"room for 8 MB in .*No space left.*TMPDIR"):
         zeros(10**6, np.float64)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix
 
-from exitbench.benchmarks.measures.exit_rates import rates_at_threshold, rates_everywhere
+from exitbench.benchmarks.measures.exit_rates import rates_at_points, rates_at_threshold
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
@@ -25,7 +25,7 @@ def columns(tally):
 def test_decisions_are_counted_as_in_a_loop_by_layer_and_at_every_point(seed, integers, decisions):
     case = random_case(seed, integers=integers)
     curve = case.curve
-    everywhere = columns(rates_everywhere(curve, decisions))
+    everywhere = columns(rates_at_points(curve, np.arange(curve.points), decisions))
     for point, threshold in enumerate(curve.thresholds):
         expected = np.array(literal_rates(case, threshold, decisions))
         tally = rates_at_threshold(curve.scores, curve.outcomes, float(threshold), decisions)
@@ -85,4 +85,4 @@ def test_pooled_folds_count_all_decisions():
 def test_unknown_decisions_are_refused():
     curve = trade_off_curve(SignalScores(np.zeros((1, 1)), "<"), Outcomes(np.ones((2, 1), dtype=bool)))
     with pytest.raises(InputError, match="'all' or 'reached', found 'some'"):
-        rates_everywhere(curve, "some")  # type: ignore[arg-type]
+        rates_at_points(curve, np.arange(1), "some")  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ def test_of_very_many_samples_each_moves_to_the_first_layer_at_last():
 
 
 def test_a_threshold_lies_between_numbers_whose_sum_is_beyond_all_numbers():
-    _, between, _ = exit_events(SignalScores(np.array([[1.7e308, 1.6e308]]), ">=")).thresholds
+    _, between, _ = exit_events(SignalScores(np.array([[1.7e308, 1.6e308]]), ">=")).thresholds_at(np.arange(3))
     assert 1.6e308 < between <= 1.7e308
 
 

@@ -23,7 +23,7 @@ def assert_curve_is_literal(case: Case) -> None:
         assert literal_exits(case.scores, threshold) == list(exits)
         assert curve.exit_layers(point).tolist() == list(exits)
         assert curve.histogram(point).sum() == len(exits)
-        assert bool(curve.one_layer[point]) == (len(set(exits)) == 1)
+        assert bool(curve.one_layer_at(np.array(point))) == (len(set(exits)) == 1)
         counts = literal_tally(case, exits)
         assert {name: int(getattr(curve.tally[point], name)) for name in NAMES} == counts
 
@@ -39,6 +39,23 @@ def test_an_integer_signal_has_one_point_per_integer(seed):
     assert case.curve.points == len(case.scores.integers)
     assert sorted(case.curve.thresholds) == list(case.scores.integers)
     assert_curve_is_literal(case)
+
+
+@for_each(seed=range(80))
+def test_a_point_found_by_bisection_is_the_one_a_search_in_all_points_finds(seed):
+    curve = random_case(seed, integers=seed % 4 == 0).curve
+    speeds, costs, f1 = curve.speed_up, curve.relative_cost, curve.score("f1")
+    asked = np.array([0.5, *speeds, *np.nextafter(speeds, np.inf), *np.nextafter(speeds, -np.inf), 99.0])
+    np.testing.assert_array_equal(curve.first_as_fast(asked), np.searchsorted(speeds, asked))
+    asked = np.array([2.0, *costs, *np.nextafter(costs, np.inf), *np.nextafter(costs, -np.inf), 0.0])
+    np.testing.assert_array_equal(curve.first_as_cheap(asked), np.searchsorted(-costs, -asked))
+    for score in (-1.0, *f1, *np.nextafter(f1, np.inf), 101.0):
+        assert curve.first_below("f1", score) == next((point for point, here in enumerate(f1) if here < score), len(f1))
+    assert curve.earliest_exit == min(int(curve.exit_layers(point).min()) for point in range(curve.points))
+    some = np.random.default_rng(seed).integers(0, curve.points, 9)
+    np.testing.assert_array_equal(curve.thresholds_at(some), curve.thresholds[some])
+    exits = [curve.exit_layers(int(point)) for point in some]
+    assert curve.one_layer_at(some).tolist() == [len(set(layers.tolist())) == 1 for layers in exits]
 
 
 @for_each(seed=range(40))
@@ -126,7 +143,7 @@ def test_the_curve_of_some_samples_is_their_own_curve(seed, integers):
     alone = Case(case.scores.take(rows), case.outcomes.take(rows), case.predictions[:, rows], case.labels[rows])
     assert_curve_is_literal(alone)
     assert np.array_equal(some.thresholds, alone.curve.thresholds)
-    assert np.array_equal(some.events.values, alone.curve.events.values)
+    assert integers or np.array_equal(some.events.values, alone.curve.events.values)
     for point, threshold in enumerate(some.thresholds):
         exits = literal_exits(alone.scores, threshold)
         assert some.tally.layers[point] == sum(exits)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from exitbench import evaluate
-from exitbench.benchmarks.measures.exit_rates import rates_at_threshold, rates_everywhere
+from exitbench.benchmarks.measures.exit_rates import rates_at_points, rates_at_threshold
 from exitbench.benchmarks.replay.exit_quotas import quotas_filled
 from exitbench.benchmarks.replay.exit_rule import exit_layers
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
@@ -62,7 +62,7 @@ def test_rates_count_a_silent_layer_as_continue(direction: Direction, decisions)
     values, outcomes = drawn([1, 3], seed=2)
     scores = SignalScores(values, direction)
     curve = trade_off_curve(scores, outcomes)
-    everywhere = rates_everywhere(curve, decisions)
+    everywhere = rates_at_points(curve, np.arange(curve.points), decisions)
     for point, threshold in enumerate(curve.thresholds):
         one_by_one = rates_at_threshold(scores, outcomes, threshold, decisions).sum_layers()
         assert everywhere.wrong_exits[point] == one_by_one.wrong_exits

@@ -8,7 +8,12 @@ import pytest
 from exitbench.benchmarks.protocols.splits import DEAL_SEED
 from exitbench.benchmarks.results.operating_point import within_loss
 from exitbench.benchmarks.run.evaluated_configurations import cache_weights
-from exitbench.benchmarks.run.rows.fixed_layer_rows import fixed_area_row, fixed_within_rows, layer_within
+from exitbench.benchmarks.run.rows.fixed_layer_rows import (
+    fixed_area_row,
+    fixed_within_rows,
+    layer_within,
+    scores_of_layers,
+)
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
 from exitbench.benchmarks.suites.questions import Questions
@@ -90,4 +95,4 @@ def test_the_area_of_an_f1_bends_between_layers(tmp_path):
 
 
 def test_where_every_layer_is_as_good_as_the_last_the_first_is_enough():
-    assert layer_within(Outcomes(np.ones((4, 5), dtype=bool)), 0.0, "accuracy") == 1
+    assert layer_within(scores_of_layers(Outcomes(np.ones((4, 5), dtype=bool)), "accuracy"), 0.0) == 1
