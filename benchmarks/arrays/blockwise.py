@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.arrays.scratch_space import element_blocks, is_large, largest_in_memory, room_for
+from exitbench.benchmarks.arrays.scratch_space import element_blocks, largest_in_memory, room_for
+from exitbench.memory_budget import memory_budget
+
+SORTED = 16
+"""An order that takes less than this part of the memory budget is made at once: it is gone, or in a file, soon."""
 
 
 def picked_elements(array: NDArray[Any], index: tuple[Any, ...]) -> NDArray[Any]:
@@ -90,8 +94,10 @@ def sorting_order(values: NDArray[Any], kind: Any = None) -> NDArray[np.intp]:
 
     A value that a part begins with is not sorted at all, however often it is there.
     """
-    if not is_large(8 * len(values)):
-        return np.asarray(np.argsort(values, kind=kind))
+    if 8 * len(values) * SORTED <= memory_budget():
+        order = room_for(len(values), np.intp)
+        order[:] = np.argsort(values, kind=kind)
+        return order
     parts = 16 * len(values) // max(largest_in_memory(), 1) + 1
     drawn = np.sort(values[:: max(len(values) // (64 * min(parts, 1 << 12)), 1)])
     limits = np.unique(drawn[32:-1:64])

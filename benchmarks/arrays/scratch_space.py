@@ -87,20 +87,26 @@ class Mappings:
             for each in self.mapped if 2 * sum(map(len, self.mapped)) > memory_budget() else ():
                 each.madvise(mmap.MADV_DONTNEED)  # the files keep what was written
 
+    def waiting(self, room: int) -> mmap.mmap | None:
+        """The smallest mapping that waits and has this room, if it is not twice as large."""
+        fitting = [size for size, mappings in self.idle.items() if mappings and room <= size <= 2 * room]
+        if not fitting:
+            return None
+        self.idle_bytes -= min(fitting)
+        return self.idle[min(fitting)].pop()
+
     def array(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
         """An array of so many elements in a file, which serves another one once nobody uses this one any more."""
         room = rounded_up(count * kind.itemsize)
-        waiting = self.idle.get(room)
-        if waiting:
-            mapping = waiting.pop()
-            self.idle_bytes -= room
-        else:
+        mapping = self.waiting(room)
+        if mapping is None:
             with tempfile.TemporaryFile(buffering=0) as file:
                 left = room
                 while left:  # a full disk is an error here, and would be a signal later
                     left -= file.write(WRITTEN[:left])
                 mapping = mmap.mmap(file.fileno(), room)
             self.add(mapping)
+        room = len(mapping)
         self.count(room)
         array = np.frombuffer(mapping, kind, count)
         number = id(array)  # every view of it keeps it alive

@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.benchmarks.arrays.roomy_array import zeros
 from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
@@ -131,21 +130,11 @@ def _all_at(curve: Curve, points: NDArray[np.int64]) -> RateTally:
 
 def _reached_at(curve: Curve, points: NDArray[np.int64]) -> RateTally:
     """A sample that exits at layer e had a decision at layers 1..min(e, M-1), and exited early once if e < M."""
-    events, right = curve.events, curve.outcomes.correct
-    layers = np.arange(1, len(right) + 1)
-    right_decisions = zeros(right.shape, np.int16)
-    np.cumsum(right[:-1], axis=0, out=right_decisions[:-1])
-    right_decisions[-1] = right_decisions[-2]
-    early_and_right = right.copy()
-    early_and_right[-1] = False
-
-    def decision_changes(some: slice) -> NDArray[np.int16]:
-        earlier, later, samples = events.earlier[some] - 1, events.later[some] - 1, events.samples[some]
-        return np.asarray(right_decisions[earlier, samples] - right_decisions[later, samples])
-
-    counts = events.ends[points]
-    rights = events.sums_after(counts, int(right_decisions[-1].sum(dtype=np.int64)), decision_changes)
-    right_exits = events.sums_after(counts, 0, events.truth_changes(early_and_right).__getitem__)
-    decided = curve.sums_of_layers(points, np.minimum(layers, len(right) - 1))
-    exits = curve.sums_of_layers(points, (layers < len(right)).astype(np.int64))
+    events, depth = curve.events, curve.depth
+    layers = np.arange(1, depth + 1)
+    all_right = int(curve.outcomes.right_so_far[-1].sum(dtype=np.int64))
+    rights = events.sums_after(events.ends[points], all_right, curve.right_decision_changes.__getitem__)
+    right_exits = events.sums_after(events.ends[points], 0, curve.right_exit_changes.__getitem__)
+    decided = curve.sums_of_layers(points, np.minimum(layers, depth - 1))
+    exits = curve.sums_of_layers(points, (layers < depth).astype(np.int64))
     return RateTally(exits - right_exits, decided - rights, rights - right_exits, rights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from exitbench.benchmarks.measures.calibration import calibration_errors
 from exitbench.benchmarks.measures.equal_share import wrong_exits
@@ -30,12 +31,17 @@ def deal_values(merged: MergedParts, ties: Ties, *, is_probability: bool = False
 
 def certainty_values(ranking: Ranking, ties: Ties, *, is_probability: bool) -> Values:
     """What rests on certainties alone, without an operating point."""
-    values = {**ranking_values(ranking, ties), **equal_share_values(ranking)}
+    values: Values = {}
+    errors: list[float] = []
+    for piece in ranking.pieces():
+        values |= ranking_values(piece, ties, first=len(errors) + 1)
+        errors += wrong_exits(piece).tolist()
+    values |= equal_share_values(ranking, np.array(errors))
     return {**values, **calibration_values(ranking)} if is_probability else values
 
 
-def ranking_values(ranking: Ranking, ties: Ties) -> Values:
-    """DIS, tied share, AURC and excess AURC at every internal layer."""
+def ranking_values(ranking: Ranking, ties: Ties, first: int = 1) -> Values:
+    """DIS, tied share, AURC and excess AURC at every layer of a ranking, which begins at layer ``first``."""
     columns = {
         "dis": ranking.dis(ties),
         "tied_share": ranking.tied_share,
@@ -43,15 +49,17 @@ def ranking_values(ranking: Ranking, ties: Ties) -> Values:
         "excess_aurc": ranking.excess_aurc,
     }
     return {
-        (NOWHERE, layer, "", measure): float(column[layer - 1])
+        (NOWHERE, layer, "", measure): float(value)
         for measure, column in columns.items()
-        for layer in range(1, ranking.layers + 1)
+        for layer, value in enumerate(column, start=first)
     }
 
 
-def equal_share_values(ranking: Ranking) -> Values:
-    """Both rates at equal exit shares, over all internal layers and at each; absent where no decision falls so."""
-    errors = wrong_exits(ranking)
+def equal_share_values(ranking: Ranking, errors: NDArray[np.float64]) -> Values:
+    """Both rates at equal exit shares, over all internal layers and at each; absent where no decision falls so.
+
+    ``errors`` [layers] are the expected numbers of wrong exits.
+    """
     values: Values = {}
     for measure, decisions in (("premature_rate", ranking.hard), ("delayed_rate", ranking.easy)):
         if decisions.sum():

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from exitbench.benchmarks.arrays.roomy_array import arange, empty, full
+from exitbench.benchmarks.arrays.roomy_array import empty, full
 from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
+
+FEW = 1 << 16
+"""Up to so many values or points a search may make something of all of them first; of more it takes some steps."""
 
 Changes = Callable[[slice], NDArray[Any]]
 """What some of the events, one after another, change a sum by."""
@@ -45,21 +47,20 @@ class ExitEvents:
     strict: bool
     integer_thresholds: NDArray[np.float64] | None = None
 
-    @cached_property
-    def rising(self) -> NDArray[np.float64]:
-        """The values with their sign turned, as a search needs them, [distinct]."""
-        return -self.values
-
     def thresholds_at(self, points: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """A threshold on the scale of the score that realises each of some operating points, in their shape."""
         if self.integer_thresholds is not None:
             return np.asanyarray(self.integer_thresholds[points])
         return np.asanyarray(self.sign * certainty_thresholds(self.values, points, strict=self.strict))
 
-    def truth_changes(self, truth: NDArray[np.bool_]) -> NDArray[np.int8]:
-        """What every event changes the number of samples by whose answer has ``truth`` [layers, samples], [events]."""
-        flat, width = truth.view(np.int8).reshape(-1), np.int64(truth.shape[1])
-        change: NDArray[np.int8] = empty(len(self.samples), np.int8)
+    def changes_of(self, counts: NDArray[Any]) -> NDArray[Any]:
+        """What every event changes the sum of ``counts`` [layers, samples] at the exit layers by, [events].
+
+        Truths count as 0 and 1; others keep their kind, which holds their differences.
+        """
+        small = counts.view(np.int8) if counts.dtype == bool else counts
+        flat, width = small.reshape(-1), np.int64(counts.shape[1])
+        change = empty(len(self.samples), small.dtype)
         for some in element_blocks(len(change)):
             samples = self.samples[some]
             change[some] = flat.take((self.earlier[some] - 1) * width + samples)
@@ -98,41 +99,40 @@ def events_of_some(
     They are in order already, so nothing is sorted again.
     """
     size, is_integer = len(whole.samples), whole.integer_thresholds is not None
-    all_differ = len(whole.values) == size and not is_integer
     columns: dict[str, NDArray[Any]] = {"samples": whole.samples, "later": whole.later, "earlier": whole.earlier}
-    columns |= {"values": whole.values} if all_differ else {}
     columns |= {f"changes of {name}": change for name, change in changes.items()}
     count = sum(int(np.count_nonzero(rows.take(whole.samples[some]))) for some in element_blocks(size))
     kept = {name: empty(count, column.dtype) for name, column in columns.items()}
     position = empty(len(rows), np.int32)
     np.cumsum(rows, dtype=np.int32, out=position)
-    until = None if all_differ else empty(size + 1, np.int64)
-    filled = 0
+    most = len(whole.ends) if is_integer else min(len(whole.ends), count + 1)
+    values, ends = empty(most, np.float64), empty(most, np.int64)
+    seen = points = int(np.searchsorted(whole.ends, 0, side="right"))
+    ends[:points] = filled = 0
     for some in element_blocks(size):
         chosen = rows.take(whole.samples[some])
         here = np.flatnonzero(chosen)
-        if until is not None:
-            np.cumsum(chosen, out=until[some.start + 1 : some.stop + 1])
-            until[some.start + 1 : some.stop + 1] += filled
         for name, column in columns.items():
             kept[name][filled : filled + len(here)] = column[some][here]
-        filled += len(here)
-    for some in element_blocks(count):
-        kept["samples"][some] = position.take(kept["samples"][some]) - np.int32(1)
-    if until is None:
-        values, ends = kept["values"], arange(count + 1)
-    else:
-        until[0] = 0
-        values, ends = whole.values, until.take(whole.ends)
+        kept_samples = kept["samples"][filled : filled + len(here)]
+        kept_samples[:] = position.take(kept_samples)
+        kept_samples -= np.int32(1)
+        # The points at whose values something happens to these samples; every integer stays a point.
+        there = slice(seen, int(np.searchsorted(whole.ends, some.stop, side="right")))
+        until = np.cumsum(chosen)[whole.ends[there] - (some.start + 1)] + filled
+        happens = np.diff(until, prepend=ends[points - 1] if points else 0) > 0
+        happens |= is_integer
+        added = slice(points, points + int(np.count_nonzero(happens)))
+        ends[added] = until[happens]
         if not is_integer:
-            happens = np.flatnonzero(ends[1:] > ends[:-1])
-            values, ends = values.take(happens), np.concatenate([ends[:1], ends.take(happens + 1)])
+            values[added.start - 1 : added.stop - 1] = whole.values[there.start - 1 : there.stop - 1][happens]
+        seen, points, filled = there.stop, added.stop, filled + len(here)
     events = ExitEvents(
         kept["samples"],
         kept["later"],
         kept["earlier"],
-        values,
-        ends,
+        whole.values if is_integer else values[: points - 1],
+        ends[:points],
         whole.sign,
         whole.strict,
         whole.integer_thresholds,
@@ -167,7 +167,7 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     thresholds = None
     if scores.integers is not None:
         thresholds = np.sort(np.array(scores.integers, dtype=np.float64) * -scores.sign) * -scores.sign
-        ends = ends[passed(-values, thresholds * scores.sign, strict=scores.strict)]
+        ends = ends[passed(values, thresholds * scores.sign, strict=scores.strict)]
     return ExitEvents(
         samples.astype(np.int32),
         later.ravel()[records],
@@ -180,14 +180,28 @@ def exit_events(scores: SignalScores) -> ExitEvents:
     )
 
 
-def passed(
-    rising: NDArray[np.float64], certainty_thresholds: NDArray[np.float64], *, strict: bool
-) -> NDArray[np.int64]:
-    """How many values pass each threshold on certainty: lie above it, or (not ``strict``) on it.
+def passed(values: NDArray[np.float64], certainty_thresholds: ArrayLike, *, strict: bool) -> NDArray[np.int64]:
+    """How many of the falling ``values`` pass each threshold on certainty: lie above it, or (not ``strict``) on it."""
+    asked = np.asarray(certainty_thresholds, dtype=np.float64)
+    if len(values) <= FEW:
+        return np.searchsorted(-values, -asked, side="left" if strict else "right").astype(np.int64)
+    fails: np.ufunc = np.less_equal if strict else np.less
+    return first_positions(len(values), asked.shape, lambda positions: fails(values[positions], asked))
 
-    ``rising`` are the falling values with their sign turned.
+
+def first_positions(
+    count: int, shape: tuple[int, ...], holds: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+) -> NDArray[np.int64]:
+    """The first of ``count`` positions at which each of some conditions holds, by bisection; ``count`` for none.
+
+    A condition that holds somewhere holds from there on. ``holds`` is asked at one position for each of them.
     """
-    return np.searchsorted(rising, -certainty_thresholds, side="left" if strict else "right").astype(np.int64)
+    low, high = np.zeros(shape, dtype=np.int64), np.full(shape, count, dtype=np.int64)
+    for _ in range(count.bit_length()):
+        middle = (low + high) // 2
+        met = holds(np.minimum(middle, count - 1)) & (middle < high)
+        low, high = np.where(met | (low == high), low, middle + 1), np.where(met, middle, high)
+    return low
 
 
 def certainty_thresholds(

@@ -7,7 +7,7 @@ layers and histograms only for the point that is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import arange
 from exitbench.benchmarks.arrays.scratch_space import element_blocks
-from exitbench.benchmarks.replay.exit_events import ExitEvents, events_of_some, exit_events, passed
+from exitbench.benchmarks.replay.exit_events import (
+    FEW,
+    ExitEvents,
+    events_of_some,
+    exit_events,
+    first_positions,
+    passed,
+)
 from exitbench.benchmarks.replay.exit_rule import exit_histogram, exit_layers
 from exitbench.benchmarks.replay.tally import Tally, tally_of_layer
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
@@ -103,7 +110,9 @@ class Curve:
     def first_as_fast(self, speed_ups: ArrayLike) -> NDArray[np.int64]:
         """The first point with at least each of the speed-ups, in their shape; the number of points for none."""
         asked = np.asarray(speed_ups, dtype=np.float64)
-        return first_points(self.points, asked.shape, lambda points: self.speed_up_at(points) >= asked)
+        if self.points <= FEW:
+            return np.asarray(np.searchsorted(self.speed_up, asked), dtype=np.int64)
+        return first_positions(self.points, asked.shape, lambda points: self.speed_up_at(points) >= asked)
 
     @cached_property
     def relative_cost(self) -> NDArray[np.float64]:
@@ -123,7 +132,9 @@ class Curve:
     def first_as_cheap(self, costs: ArrayLike) -> NDArray[np.int64]:
         """The first point with at most each of the relative costs, in their shape; the number of points for none."""
         asked = np.asarray(costs, dtype=np.float64)
-        return first_points(self.points, asked.shape, lambda points: self.relative_cost_at(points) <= asked)
+        if self.points <= FEW:
+            return np.asarray(np.searchsorted(-self.relative_cost, -asked), dtype=np.int64)
+        return first_positions(self.points, asked.shape, lambda points: self.relative_cost_at(points) <= asked)
 
     def one_layer_at(self, points: Points) -> NDArray[np.bool_]:
         """Where all samples exit at one and the same layer, in the shape of ``points``: a fixed layer, not the signal.
@@ -147,6 +158,18 @@ class Curve:
         largest, smallest = self.relative_cost_at(np.array([0, self.points - 1])).tolist()
         return smallest, largest
 
+    @cached_property
+    def right_decision_changes(self) -> NDArray[np.integer[Any]]:
+        """What every event changes the number of decisions on right answers by, up to the exit, [events]."""
+        return self.events.changes_of(self.outcomes.right_so_far)
+
+    @cached_property
+    def right_exit_changes(self) -> NDArray[np.int8]:
+        """What every event changes the number of early exits with right answers by, [events]."""
+        early = self.outcomes.correct.copy()
+        early[-1] = False
+        return self.events.changes_of(early)
+
     def score(self, measure: Measure) -> NDArray[np.float64]:
         """The task score at every point, [points], in percent."""
         return self.tally.score(measure)
@@ -165,7 +188,7 @@ class Curve:
         if np.isnan(levels).any():
             raise InputError(f"signal {self.scores.signal!r}: a threshold must be a number, found nan")
         if self.scores.integers is None:
-            return passed(self.events.rising, levels * self.scores.sign, strict=self.scores.strict)
+            return passed(self.events.values, levels * self.scores.sign, strict=self.scores.strict)
         strange = levels[~np.isin(levels, self.thresholds)]
         if strange.size:
             low, high = min(self.scores.integers), max(self.scores.integers)
@@ -197,20 +220,5 @@ def trade_off_curve(scores: SignalScores, outcomes: Outcomes) -> Curve:
             f"found {scores.depth} and {scores.samples}"
         )
     events = exit_events(scores)
-    changes = {name: events.truth_changes(truth) for name, truth in outcomes.counted.items()}
+    changes = {name: events.changes_of(truth) for name, truth in outcomes.counted.items()}
     return Curve(scores, outcomes, events, changes)
-
-
-def first_points(
-    count: int, shape: tuple[int, ...], holds: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
-) -> NDArray[np.int64]:
-    """The first of ``count`` points at which each of some conditions holds, by bisection; ``count`` where none does.
-
-    A condition that holds at a point holds at all later ones. ``holds`` is asked at one point for each of them.
-    """
-    low, high = np.zeros(shape, dtype=np.int64), np.full(shape, count, dtype=np.int64)
-    for _ in range(count.bit_length()):
-        middle = (low + high) // 2
-        met = holds(np.minimum(middle, count - 1)) & (middle < high)
-        low, high = np.where(met | (low == high), low, middle + 1), np.where(met, middle, high)
-    return low

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exitbench.benchmarks.arrays.roomy_array import roomy
+from exitbench.benchmarks.arrays.roomy_array import empty, roomy
 from exitbench.benchmarks.scoring.signal_scores import Rows
 from exitbench.errors import InputError
 
@@ -86,6 +87,16 @@ class Outcomes:
     def measures(self) -> tuple[Measure, ...]:
         """The task scores that these outcomes allow."""
         return TASK_SCORES if self.actual_positive is not None else ("accuracy",)
+
+    @cached_property
+    def right_so_far(self) -> NDArray[np.integer[Any]]:
+        """How many internal layers up to each are right, [layers, samples]: what decisions up to an exit fall on."""
+        counts = empty(self.correct.shape, np.int8 if self.depth <= np.iinfo(np.int8).max else np.int16)
+        counts[0] = self.correct[0]
+        for layer in range(1, self.depth - 1):
+            np.add(counts[layer - 1], self.correct[layer], out=counts[layer])
+        counts[-1] = counts[-2]
+        return counts
 
     def take(self, rows: Rows) -> Outcomes:
         """The outcomes of the samples at ``rows`` only."""

@@ -24,7 +24,7 @@ from exitbench.memory_budget import memory_budget
 
 SHARE = 0.25
 """The part of the memory budget that weights may take."""
-WRITTEN = 1 << 26
+WRITTEN = 1 << 22
 """Weights that are made at a time where they go into a file."""
 KEPT = 1 << 24
 """Up to this many weights of a cache are kept for its next signal, with those of all parts."""

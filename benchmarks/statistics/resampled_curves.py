@@ -208,17 +208,45 @@ def exits_after(curve: Curve, events: int) -> NDArray[np.int64]:
     return exits
 
 
+@dataclass(frozen=True, eq=False)
+class ExitQuantity:
+    """A whole number that each sample has at its exit layer, at most ``largest``.
+
+    ``changes`` gives what some events, by their positions, change it by, ``at_exits`` what some samples have at their
+    exit layers: both [samples].
+    """
+
+    changes: Callable[[NDArray[np.int64]], NDArray[Any]]
+    at_exits: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[Any]]
+    largest: int = 1
+
+
+def layer_quantity(curve: Curve, numbers: NDArray[np.int64]) -> ExitQuantity:
+    """A whole number of the exit layer alone, ``numbers`` [layers]."""
+    events = curve.events
+
+    def changes(chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        return numbers[events.earlier[chosen] - 1] - numbers[events.later[chosen] - 1]
+
+    return ExitQuantity(changes, lambda exits, _: numbers[exits - 1], int(numbers.max()))
+
+
+def count_quantity(changes: NDArray[Any], counts: NDArray[Any], largest: int = 1) -> ExitQuantity:
+    """The ``counts`` [layers, samples] at the exit layer, which events change by ``changes`` [events]."""
+    return ExitQuantity(changes.__getitem__, lambda exits, samples: counts[exits - 1, samples], largest)
+
+
 def weighted_sums(
     curve: Curve,
     event_indices: NDArray[np.int64],
-    quantities: Sequence[NDArray[Any]],
+    quantities: Sequence[ExitQuantity],
     drawn: SampleWeights,
     at_start: Sequence[Any] = (),
 ) -> NDArray[Any]:
     """Sums over the drawn samples of each quantity at the exit layer, [quantities, points, resamples].
 
-    Each of the ``quantities`` is [layers, samples]. At point j the first ``event_indices[j]`` events (never falling)
-    have happened. ``at_start`` are the sums at the first point, each [resamples], where the caller has them already.
+    At point j the first ``event_indices[j]`` events (never falling) have happened. ``at_start`` are the sums at the
+    first point, each [resamples], where the caller has them already.
     """
     events = curve.events
     start, stop = int(event_indices[0]), int(event_indices[-1])
@@ -228,12 +256,10 @@ def weighted_sums(
 
     def changes(chosen: NDArray[np.int64]) -> Iterator[NDArray[Any]]:
         """How each quantity changes at some events."""
-        samples, earlier, later = (column[chosen] for column in (events.samples, events.earlier, events.later))
         for quantity in quantities:
-            flat, width = quantity.reshape(-1), np.int64(quantity.shape[1])
-            yield flat.take((earlier - 1) * width + samples) - flat.take((later - 1) * width + samples)
+            yield quantity.changes(chosen)
 
-    largest = max(float(quantity.max(initial=1)) for quantity in quantities)
+    largest = max(float(quantity.largest) for quantity in quantities)
     totals = summed_changes(curve, event_indices, positions, changes, drawn, largest)
     totals = totals.reshape(len(quantities), len(event_indices), drawn.resamples)
     for sums, first in zip(totals, firsts, strict=True):
@@ -307,13 +333,16 @@ def change_matrix(
     return lambda samples: csr_array(entries, shape=(len(entries[2]) - 1, samples))
 
 
-def sums_after(curve: Curve, events: int, quantities: Sequence[NDArray[Any]], drawn: SampleWeights) -> NDArray[Any]:
-    """The sums of each quantity [layers, samples] after the first ``events`` events, [quantities, resamples].
+def sums_after(curve: Curve, events: int, quantities: Sequence[ExitQuantity], drawn: SampleWeights) -> NDArray[Any]:
+    """The sums of each quantity after the first ``events`` events, [quantities, resamples].
 
     One pass over the weights for all of them: memory, not arithmetic, is the cost.
     """
-    exits, samples = exits_after(curve, events)[drawn.samples] - 1, drawn.samples
-    there = np.stack([quantity[exits, samples] for quantity in quantities]).astype(np.float32)
+    exits, there = exits_after(curve, events), empty((len(quantities), len(drawn.samples)), np.float32)
+    for some in element_blocks(len(drawn.samples)):
+        samples = drawn.samples[some]
+        for row, quantity in zip(there, quantities, strict=True):
+            row[some] = quantity.at_exits(exits[samples], samples)
     return drawn.times(there, float(there.max(initial=1)))
 
 
@@ -326,10 +355,11 @@ def weighted_tally(
     full depth, which signals share; made here if it is ``None``.
     """
     outcomes = curve.outcomes
-    layers = empty((outcomes.depth, outcomes.samples), np.int16)
-    layers[:] = np.arange(1, outcomes.depth + 1)[:, None]
     counted = outcomes.counted
-    quantities: list[NDArray[Any]] = [layers, *(truth.astype(np.int8) for truth in counted.values())]
+    quantities = [
+        layer_quantity(curve, np.arange(1, outcomes.depth + 1)),
+        *(count_quantity(curve.changes[name], truth) for name, truth in counted.items()),
+    ]
     if final is None:
         final = resampled_exits(full(outcomes.samples, outcomes.depth, np.int64), outcomes, drawn)
     names = ("layers", *counted)

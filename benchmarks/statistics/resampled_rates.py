@@ -15,7 +15,13 @@ from exitbench.benchmarks.measures.exit_rates import RateTally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, weighted_sums
+from exitbench.benchmarks.statistics.resampled_curves import (
+    ExitQuantity,
+    SampleWeights,
+    count_quantity,
+    layer_quantity,
+    weighted_sums,
+)
 
 
 def weighted_rates(
@@ -61,15 +67,17 @@ def reached_tally(
 ) -> RateTally:
     """Decisions of kind ``reached`` over all layers, [resamples]; resample b at ``event_indices[index[b]]``."""
     low, high = int(index.min()), int(index.max())
-    right = curve.outcomes.correct
-    right_decisions = np.cumsum(right, axis=0, dtype=np.int16)
-    right_decisions[-1] = right_decisions[-2]
-    decisions = np.minimum(np.arange(1, curve.depth + 1), curve.depth - 1).astype(np.int16)[:, None]
-    exits_right, exits_wrong = right.astype(np.int8), (~right).astype(np.int8)
-    exits_right[-1] = exits_wrong[-1] = 0
-    columns = np.arange(len(index))
-
-    quantities = [exits_wrong, decisions - right_decisions, exits_right, right_decisions]
+    layers, outcomes = np.arange(1, curve.depth + 1), curve.outcomes
+    last = curve.depth - 1
+    quantities = [
+        layer_quantity(curve, (layers <= last).astype(np.int64)),
+        layer_quantity(curve, np.minimum(layers, last)),
+        ExitQuantity(
+            curve.right_exit_changes.__getitem__,
+            lambda exits, samples: outcomes.correct[exits - 1, samples] & (exits <= last),
+        ),
+        count_quantity(curve.right_decision_changes, outcomes.right_so_far, last),
+    ]
     sums = weighted_sums(curve, event_indices[low : high + 1], quantities, drawn)
-    wrong_exits, on_wrong, right_exits, on_right = sums[:, index - low, columns].astype(np.float64)
-    return RateTally(wrong_exits, on_wrong, on_right - right_exits, on_right)
+    exits, decided, right_exits, rights = sums[:, index - low, np.arange(len(index))].astype(np.float64)
+    return RateTally(exits - right_exits, decided - rights, rights - right_exits, rights)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from exitbench.benchmarks.arrays import blockwise
 from exitbench.benchmarks.arrays import scratch_space as module
 from exitbench.benchmarks.arrays.roomy_array import (
     RoomyArray,
@@ -31,7 +32,8 @@ ROWS = 1000
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every array of a kilobyte or more is large, and elements are taken in odd blocks."""
-    monkeypatch.setattr(module, "memory_budget", lambda: 900)
+    for room in (module, blockwise):
+        monkeypatch.setattr(room, "memory_budget", lambda: 900)
     monkeypatch.setattr(module, "SHARE", 1)
     monkeypatch.setattr(module, "BLOCK", 137)
 

@@ -3,6 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exitbench.benchmarks.replay import exit_events
+from exitbench.benchmarks.replay import trade_off_curve as trade_off_curve_module
 from exitbench.benchmarks.replay.exit_rule import exit_layers
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
@@ -42,7 +44,9 @@ def test_an_integer_signal_has_one_point_per_integer(seed):
 
 
 @for_each(seed=range(80))
-def test_a_point_found_by_bisection_is_the_one_a_search_in_all_points_finds(seed):
+def test_a_point_found_by_bisection_is_the_one_a_search_in_all_points_finds(seed, monkeypatch):
+    for module in (exit_events, trade_off_curve_module):
+        monkeypatch.setattr(module, "FEW", 0)
     curve = random_case(seed, integers=seed % 4 == 0).curve
     speeds, costs, f1 = curve.speed_up, curve.relative_cost, curve.score("f1")
     asked = np.array([0.5, *speeds, *np.nextafter(speeds, np.inf), *np.nextafter(speeds, -np.inf), 99.0])
@@ -52,6 +56,8 @@ def test_a_point_found_by_bisection_is_the_one_a_search_in_all_points_finds(seed
     for score in (-1.0, *f1, *np.nextafter(f1, np.inf), 101.0):
         assert curve.first_below("f1", score) == next((point for point, here in enumerate(f1) if here < score), len(f1))
     assert curve.earliest_exit == min(int(curve.exit_layers(point).min()) for point in range(curve.points))
+    if curve.scores.integers is None:
+        assert curve.points_at(curve.thresholds).tolist() == list(range(curve.points))
     some = np.random.default_rng(seed).integers(0, curve.points, 9)
     np.testing.assert_array_equal(curve.thresholds_at(some), curve.thresholds[some])
     exits = [curve.exit_layers(int(point)) for point in some]
