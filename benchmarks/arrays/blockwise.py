@@ -5,6 +5,7 @@ Arguments and results are plain arrays; :mod:`exitbench.benchmarks.arrays.roomy_
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,3 +127,13 @@ def sorting_order(values: NDArray[Any], kind: Any = None) -> NDArray[np.intp]:
         positions = order[start:stop].copy()
         order[start:stop] = positions[np.argsort(values[positions], kind=kind)]
     return order
+
+
+def save_blockwise(path: Path, array: NDArray[Any]) -> None:
+    """Write what ``np.save`` writes, without all pages of an array in memory at once."""
+    whole = np.ascontiguousarray(array).view(np.ndarray)
+    flat = whole.reshape(-1)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(whole))
+        for some in element_blocks(len(flat)):
+            file.write(flat[some].data)

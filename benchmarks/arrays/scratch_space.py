@@ -14,6 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,16 @@ from exitbench.memory_budget import memory_budget
 
 SHARE = 256
 """An array that takes more than this part of the memory budget lies in a file."""
-HELD = 8
-"""Pages of such files are given back after as many bytes were made as this part of the budget has."""
+HELD = 0.7
+"""Pages of files are given back where the process has more than this share of the budget in memory."""
+LOOKED = 32
+"""Whether they do is looked at after as many bytes were made as this part of the budget has."""
 WRITTEN = bytes(1 << 16)
 """What a new file is filled with: a page that a mapping meets first takes ten times as long as one written before."""
 BLOCK = 1 << 18
 """Elements that are picked, searched or copied at a time."""
+BLOCKS = 16
+"""After so many blocks were read it is looked at, too."""
 
 MOST_FILES = 1 << 14
 """Open files that a process asks for, where the system lets it have them."""
@@ -62,6 +67,14 @@ def give_back_heap() -> None:
         trim(0)
 
 
+def resident_bytes() -> int:
+    """What this process has in memory, pages of files included; the whole budget where nobody says."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * mmap.PAGESIZE
+    except OSError:  # not Linux
+        return memory_budget()
+
+
 class Mappings:
     """The mapped files of this process: those whose pages may be in memory, and those that wait for their next array.
 
@@ -79,13 +92,18 @@ class Mappings:
         self.mapped.add(mapping)
 
     def count(self, size: int) -> None:
-        """Count bytes that were made, and give pages back where they may be many; coming again costs them time."""
+        """Count bytes that were made, and sometimes look whether pages should be given back."""
         self.made += size
-        if self.made * HELD > memory_budget() and hasattr(mmap, "MADV_DONTNEED"):
+        if self.made * LOOKED > memory_budget():
             self.made = 0
+            self.relieve()
+
+    def relieve(self) -> None:
+        """Give pages of files back where the budget is nearly used; the files keep what was written."""
+        if hasattr(mmap, "MADV_DONTNEED") and resident_bytes() > HELD * memory_budget():
+            for each in self.mapped:
+                each.madvise(mmap.MADV_DONTNEED)
             give_back_heap()
-            for each in self.mapped if 2 * sum(map(len, self.mapped)) > memory_budget() else ():
-                each.madvise(mmap.MADV_DONTNEED)  # the files keep what was written
 
     def waiting(self, room: int) -> mmap.mmap | None:
         """The smallest mapping that waits and has this room, if it is not twice as large."""
@@ -113,7 +131,7 @@ class Mappings:
 
         def free(_: object) -> None:
             del self.used[number]
-            if self.idle_bytes + room <= memory_budget():  # on the disk: their pages were given back
+            if 2 * (self.idle_bytes + room) <= memory_budget():  # on the disk: their pages were given back
                 self.idle.setdefault(room, []).append(mapping)
                 self.idle_bytes += room
 
@@ -178,5 +196,7 @@ def lies_in_a_file(array: NDArray[Any]) -> bool:
 
 def element_blocks(count: int) -> Iterator[slice]:
     """So many elements, :data:`BLOCK` at a time."""
-    for start in range(0, count, BLOCK):
+    for number, start in enumerate(range(0, count, BLOCK), start=1):
         yield slice(start, min(start + BLOCK, count))
+        if number % BLOCKS == 0:
+            mappings.relieve()

@@ -70,9 +70,8 @@ def equal_share_errors(ranking: Ranking, layer: int) -> EqualShareErrors:
     for rows, part in parts:
         shares, at_the_cut = exit_shares(part), error_rate_at_the_cut(part)
         easy = part.easy_ranked.astype(np.float64)
-        wrong_exits = shares * (1 - easy)
-        ranked = wrong_exits + at_the_cut * (easy - shares)
-        count += float(wrong_exits.sum())
+        ranked = shares * (1 - easy) + at_the_cut * (easy - shares)
+        count += _wrong_exits_in(part)
         by_sample = np.empty_like(ranked)
         by_sample[part.order] = ranked
         errors[rows] = by_sample
@@ -91,9 +90,9 @@ def _wrong_exits_at(ranking: Ranking, layer: int) -> float:
 
 
 def _wrong_exits_in(part: Placements) -> float:
-    if part.sizes is None:
+    if part.sizes is None or part.hard.count is None:
         return float(np.count_nonzero(~part.easy_ranked[cut_of(part) :]))
-    return float(exit_shares(part)[~part.easy_ranked].sum())
+    return float((_shares_of_groups(part, part.sizes) * part.hard.count).sum())
 
 
 def all_layers(ranking: Ranking) -> EqualShareErrors:
@@ -104,11 +103,14 @@ def all_layers(ranking: Ranking) -> EqualShareErrors:
 
 def exit_shares(part: Placements) -> NDArray[np.float64]:
     """The chance of each sample to exit, from the least certain on, [samples]; they sum to the right predictions."""
-    size, cut = len(part.order), cut_of(part)
     if part.sizes is None:
-        return (arange(size) >= cut).astype(np.float64)
-    ends = np.cumsum(part.sizes)
-    return np.repeat(np.clip((ends - cut) / part.sizes, 0.0, 1.0), part.sizes)
+        return (arange(len(part.order)) >= cut_of(part)).astype(np.float64)
+    return np.repeat(_shares_of_groups(part, part.sizes), part.sizes)
+
+
+def _shares_of_groups(part: Placements, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The chance to exit that the samples of each group of tied ones have, [groups]."""
+    return np.asanyarray(np.clip((np.cumsum(sizes) - cut_of(part)) / sizes, 0.0, 1.0))
 
 
 def cut_of(part: Placements) -> int:
@@ -117,14 +119,19 @@ def cut_of(part: Placements) -> int:
 
 
 def error_rate_at_the_cut(part: Placements) -> float:
-    """The share of wrong predictions among samples about as certain as the cut: nearest neighbours, or its ties."""
+    """The share of wrong predictions among samples about as certain as the cut: nearest neighbours, or its ties.
+
+    Of tied samples that are neighbours only in part, each is so with the same chance: their order means nothing.
+    """
     size, cut = len(part.order), cut_of(part)
     half = max(FEWEST_AT_THE_CUT, round(size ** (2 / 3) / 2))
     low, high = max(cut - half, 0), min(cut + half, size)
-    if part.sizes is not None:
-        ends = np.cumsum(part.sizes)
-        group = min(int(np.searchsorted(ends, cut, side="right")), len(ends) - 1)
-        start, end = int(ends[group] - part.sizes[group]), int(ends[group])
-        if start < cut and end - start > high - low:
-            low, high = start, end
-    return float(np.mean(~part.easy_ranked[low:high]))
+    if part.sizes is None or part.hard.count is None:
+        return float(np.mean(~part.easy_ranked[low:high]))
+    ends = np.cumsum(part.sizes)
+    group = min(int(np.searchsorted(ends, cut, side="right")), len(ends) - 1)
+    start, end = int(ends[group] - part.sizes[group]), int(ends[group])
+    if start < cut and end - start > high - low:
+        low, high = start, end
+    wrong_below = np.interp([low, high], np.append(0, ends), np.append(0, np.cumsum(part.hard.count)))
+    return float(np.diff(wrong_below)[0] / (high - low))

@@ -49,7 +49,15 @@ class PartCurves:
     def exact(self, variant: str, role: Role, rows: NDArray[np.bool_]) -> Curve:
         """The curve of some samples of one role."""
         whole = self.whole(variant, role)
-        return whole if rows.all() else whole.of_some(rows)
+        return whole if rows.all() else whole.split(rows)[0]
+
+    def train_and_test(self, part: Part) -> tuple[Curve, Curve]:
+        """The curves of a part's training and test samples; on one cache these are those and the others."""
+        if part.in_sample or part.train_role == "calibration":
+            train = self.exact(part.variant, part.train_role, part.train)
+            return train, train if part.in_sample else self.exact(part.variant, "test", part.test)
+        test, train = self.whole(part.variant, "test").split(part.test)
+        return train, test
 
     def resampled(self, part: Part) -> ResampledPart:
         """The resampled sums of a part's training and test samples at the same list of thresholds."""

@@ -48,7 +48,7 @@ def evaluate_part(
 ) -> PartResult:
     """Evaluate one configuration in one part at every operating point."""
     measure = curves.scored.samples("test").measure
-    train, test = part_curves_of(curves, part)
+    train, test = curves.train_and_test(part)
     resampled = curves.resampled(part)
     speed_ups = [point for point in operating_points if point.kind == "speed_up"]
     losses = [point for point in operating_points if point.kind == "loss"]
@@ -109,7 +109,7 @@ def evaluate_part_exactly(
 ) -> PartResult:
     """The same without resamples, whose arrays have no length: for deals of folds that repeat point values only."""
     measure = curves.scored.samples("test").measure
-    train, test = part_curves_of(curves, part)
+    train, test = curves.train_and_test(part)
     none, costs = np.zeros(0), np.array(band_costs(train.outcomes.cheapest))
     speed_ups = [point for point in operating_points if point.kind == "speed_up"]
     targets, band = np.array([*(point.number for point in speed_ups), *(1 / costs)]), slice(len(speed_ups), None)
@@ -147,12 +147,6 @@ def _exits_at_one_layer(train: Curve, value: PointValue) -> NDArray[np.bool_]:
     """Whether all samples exit at one layer at a point of their curve; not where there is no such point."""
     defined = value.status != "undefined"
     return np.asarray(train.one_layer_at(train.points_at(value.threshold)) if defined else False)
-
-
-def part_curves_of(curves: PartCurves, part: Part) -> tuple[Curve, Curve]:
-    """The exact curves of a part's training and test samples."""
-    train = curves.exact(part.variant, part.train_role, part.train)
-    return train, train if part.in_sample else curves.exact(part.variant, "test", part.test)
 
 
 def _band(train: Curve, test: Curve, points: NDArray[np.int64]) -> Tally:

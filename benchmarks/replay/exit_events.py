@@ -9,7 +9,7 @@ samples (of exit layers, of right answers) becomes a running sum of what the eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,55 +89,6 @@ class ExitEvents:
             sums[here] = running[counts[here] - (some.start + 1)]
             before, filled = running[-1], here.stop
         return sums
-
-
-def events_of_some(
-    whole: ExitEvents, rows: NDArray[np.bool_], changes: Mapping[str, NDArray[np.int8]]
-) -> tuple[ExitEvents, dict[str, NDArray[np.int8]]]:
-    """The events of the samples at ``rows``, a mask, and what they change; ``whole`` and ``changes`` are those of all.
-
-    They are in order already, so nothing is sorted again.
-    """
-    size, is_integer = len(whole.samples), whole.integer_thresholds is not None
-    columns: dict[str, NDArray[Any]] = {"samples": whole.samples, "later": whole.later, "earlier": whole.earlier}
-    columns |= {f"changes of {name}": change for name, change in changes.items()}
-    count = sum(int(np.count_nonzero(rows.take(whole.samples[some]))) for some in element_blocks(size))
-    kept = {name: empty(count, column.dtype) for name, column in columns.items()}
-    position = empty(len(rows), np.int32)
-    np.cumsum(rows, dtype=np.int32, out=position)
-    most = len(whole.ends) if is_integer else min(len(whole.ends), count + 1)
-    values, ends = empty(most, np.float64), empty(most, np.int64)
-    seen = points = int(np.searchsorted(whole.ends, 0, side="right"))
-    ends[:points] = filled = 0
-    for some in element_blocks(size):
-        chosen = rows.take(whole.samples[some])
-        here = np.flatnonzero(chosen)
-        for name, column in columns.items():
-            kept[name][filled : filled + len(here)] = column[some][here]
-        kept_samples = kept["samples"][filled : filled + len(here)]
-        kept_samples[:] = position.take(kept_samples)
-        kept_samples -= np.int32(1)
-        # The points at whose values something happens to these samples; every integer stays a point.
-        there = slice(seen, int(np.searchsorted(whole.ends, some.stop, side="right")))
-        until = np.cumsum(chosen)[whole.ends[there] - (some.start + 1)] + filled
-        happens = np.diff(until, prepend=ends[points - 1] if points else 0) > 0
-        happens |= is_integer
-        added = slice(points, points + int(np.count_nonzero(happens)))
-        ends[added] = until[happens]
-        if not is_integer:
-            values[added.start - 1 : added.stop - 1] = whole.values[there.start - 1 : there.stop - 1][happens]
-        seen, points, filled = there.stop, added.stop, filled + len(here)
-    events = ExitEvents(
-        kept["samples"],
-        kept["later"],
-        kept["earlier"],
-        whole.values if is_integer else values[: points - 1],
-        ends[:points],
-        whole.sign,
-        whole.strict,
-        whole.integer_thresholds,
-    )
-    return events, {name: kept[f"changes of {name}"] for name in changes}
 
 
 def exit_events(scores: SignalScores) -> ExitEvents:

@@ -20,12 +20,12 @@ from exitbench.benchmarks.arrays.scratch_space import element_blocks
 from exitbench.benchmarks.replay.exit_events import (
     FEW,
     ExitEvents,
-    events_of_some,
     exit_events,
     first_positions,
     passed,
 )
 from exitbench.benchmarks.replay.exit_rule import exit_histogram, exit_layers
+from exitbench.benchmarks.replay.split_events import split_events
 from exitbench.benchmarks.replay.tally import Tally, tally_of_layer
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
@@ -198,10 +198,14 @@ class Curve:
         rising = -self.scores.sign  # points go from the most certain threshold down
         return np.searchsorted(rising * self.thresholds, rising * levels).astype(np.int64)
 
-    def of_some(self, rows: NDArray[np.bool_]) -> Curve:
-        """The curve of the samples at ``rows``, a mask, without another sort."""
-        events, changes = events_of_some(self.events, rows, self.changes)
-        return Curve(self.scores.of_some(rows), self.outcomes.take(rows), events, changes)
+    def split(self, rows: NDArray[np.bool_]) -> tuple[Curve, Curve]:
+        """The curve of the samples at ``rows``, a mask, and that of the others, without another sort."""
+        sides = zip((rows, ~rows), split_events(self.events, rows, self.changes), strict=True)
+        first, second = (
+            Curve(self.scores.of_some(side), self.outcomes.take(side), events, changes)
+            for side, (events, changes) in sides
+        )
+        return first, second
 
     def exit_layers(self, point: int) -> NDArray[np.int64]:
         """The layer at which each sample exits at one operating point, [samples] from 1."""

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.blockwise import save_blockwise
 from exitbench.benchmarks.arrays.roomy_array import mapped_array
 from exitbench.benchmarks.arrays.scratch_space import is_large
 from exitbench.benchmarks.results.files import read_parquet, write_part, write_parts
@@ -137,7 +138,7 @@ def save_measurements(folder: Path, measured: MeasuredSignal) -> None:
             }
         )
     for name in [name for name, array in arrays.items() if is_large(array.nbytes)]:
-        np.save(array_file(folder, name), arrays.pop(name))  # a file of its own can be mapped
+        save_blockwise(array_file(folder, name), arrays.pop(name))  # a file of its own can be mapped
     np.savez(folder / "compared.npz", **arrays)
     (folder / "compared.json").write_text(json.dumps(index) + "\n", encoding="utf-8")
 

@@ -55,7 +55,7 @@ BLOCK = 1 << 20
 """Weights in such a block, which stays near the processor: some samples, all resamples. A block of some resamples and
 all samples would be narrow, and a product that walks through everything for a few columns takes four times as long."""
 
-SPARSE_BLOCK = 1 << 24
+SPARSE_BLOCK = 1 << 22
 """Weights in a block of a sparse product: its sums at all points are added up after every block."""
 
 LARGEST_EXACT = 1 << 24

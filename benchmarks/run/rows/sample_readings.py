@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.scratch_space import mappings
 from exitbench.benchmarks.results.files import GROUP_ROWS
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import columns_table, table_of
@@ -46,6 +47,7 @@ class SampleReadings:
                 if free == 0:
                     yield pa.concat_tables(begun)
                     begun, free = [], GROUP_ROWS
+                    mappings.relieve()
         if begun or not self._readings:
             yield pa.concat_tables([table_of("samples", []), *begun])
 

@@ -139,6 +139,41 @@ def test_a_file_is_mapped_and_gives_back_what_was_read(everything_is_large: None
     np.testing.assert_array_equal(elements_at(mapped[1], SOME), LAYERS[1, SOME])
 
 
+def test_an_array_is_saved_block_by_block_to_the_bytes_of_numpy(everything_is_large: None, tmp_path: Path) -> None:
+    for number, array in enumerate((LAYERS, MASK, in_files(LAYERS), LAYERS[:, :0], LAYERS.T)):
+        blockwise.save_blockwise(tmp_path / f"{number}-own.npy", array)
+        np.save(tmp_path / f"{number}-numpy.npy", np.ascontiguousarray(array))
+        assert (tmp_path / f"{number}-own.npy").read_bytes() == (tmp_path / f"{number}-numpy.npy").read_bytes()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_pages_are_given_back_once_files_take_a_part_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHARE", 1 << 20)
+    before = module.resident_bytes()
+    arrays = [full(4_000_000, number, np.float64) for number in range(3)]
+    held = module.resident_bytes()
+    assert held > before + 64e6
+    monkeypatch.setattr(module, "memory_budget", lambda: 2 * held)
+    module.mappings.relieve()
+    assert module.resident_bytes() > before + 64e6, "there is room"
+    monkeypatch.setattr(module, "memory_budget", lambda: held)
+    module.mappings.relieve()
+    assert module.resident_bytes() < before + 32e6
+    assert [array.sum() for array in arrays] == [0, 4e6, 8e6]
+
+
+def test_a_file_that_nobody_uses_serves_the_next_array_of_up_to_half_its_size_or_more() -> None:
+    mappings = module.Mappings()
+    first = mappings.array(100_000, np.dtype(np.float64))
+    room, address = len(next(iter(mappings.mapped))), first.ctypes.data
+    del first
+    assert mappings.idle_bytes == room
+    smaller = mappings.array(60_000, np.dtype(np.float64))
+    assert smaller.ctypes.data == address and mappings.idle_bytes == 0
+    del smaller
+    assert mappings.array(1000, np.dtype(np.float64)).ctypes.data != address, "it would waste most of the file"
+
+
 def test_a_full_disk_is_one_line(everything_is_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.TemporaryFile", partial(Path("/dev/full").open, "wb"))
     with pytest.raises(InputError, match=r"room for 8 MB in .*No space left.*TMPDIR"):

@@ -35,6 +35,18 @@ def test_the_errors_are_those_of_every_order_of_tied_samples(rows: list[tuple[in
         assert errors.rate("delayed_rate") == pytest.approx(100 * expected / right.sum())
 
 
+def test_the_order_of_tied_samples_changes_no_error() -> None:
+    """Also where the neighbours of the cut are only a part of those that are tied."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        certainty, right = rng.integers(0, 4, (1, 90)).astype(float), rng.random((1, 90)) < 0.6
+        order = rng.permutation(90)
+        errors = equal_share_errors(Ranking(certainty, right), 1)
+        turned = equal_share_errors(Ranking(certainty[:, order], right[:, order]), 1)
+        assert turned.count == errors.count
+        np.testing.assert_array_equal(turned.errors, errors.errors[order])
+
+
 def test_a_perfect_signal_makes_no_error_and_an_inverted_one_every_error_it_can() -> None:
     right = np.array([[True, True, False, False, False]])
     perfect = equal_share_errors(Ranking(right.astype(float), right), 1)

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exitbench.benchmarks.arrays import scratch_space
 from exitbench.benchmarks.replay import exit_events
 from exitbench.benchmarks.replay import trade_off_curve as trade_off_curve_module
 from exitbench.benchmarks.replay.exit_rule import exit_layers
@@ -141,20 +142,24 @@ def test_permuting_the_samples_changes_nothing(seed):
 
 @pytest.mark.parametrize("integers", [False, True])
 @for_each(seed=range(60))
-def test_the_curve_of_some_samples_is_their_own_curve(seed, integers):
+def test_a_split_curve_is_those_of_its_two_sides(seed, integers, monkeypatch):
+    monkeypatch.setattr(scratch_space, "BLOCK", 3 + seed % 40)  # taken over several blocks, or in one
     case = random_case(seed, samples=9 + seed % 5, integers=integers)
     rows = np.random.default_rng(seed).random(case.scores.samples) < 0.6
-    rows[0] = True
-    some = case.curve.of_some(rows)
-    alone = Case(case.scores.take(rows), case.outcomes.take(rows), case.predictions[:, rows], case.labels[rows])
-    assert_curve_is_literal(alone)
-    assert np.array_equal(some.thresholds, alone.curve.thresholds)
-    assert integers or np.array_equal(some.events.values, alone.curve.events.values)
-    for point, threshold in enumerate(some.thresholds):
-        exits = literal_exits(alone.scores, threshold)
-        assert some.tally.layers[point] == sum(exits)
-        right = [alone.predictions[layer - 1, i] == alone.labels[i] for i, layer in enumerate(exits)]
-        assert some.tally.correct[point] == sum(right)
+    rows[:2] = True, False
+    for side, some in zip((rows, ~rows), case.curve.split(rows), strict=True):
+        alone = Case(case.scores.take(side), case.outcomes.take(side), case.predictions[:, side], case.labels[side])
+        assert_curve_is_literal(alone)
+        assert np.array_equal(some.thresholds, alone.curve.thresholds)
+        assert integers or np.array_equal(some.events.values, alone.curve.events.values)
+        assert np.array_equal(some.scores.values, alone.scores.values, equal_nan=True)
+        assert np.array_equal(some.scores.certainty, alone.scores.certainty, equal_nan=True)
+        for point, threshold in enumerate(some.thresholds):
+            exits = literal_exits(alone.scores, threshold)
+            assert some.exit_layers(point).tolist() == exits
+            assert some.tally.layers[point] == sum(exits)
+            right = [alone.predictions[layer - 1, i] == alone.labels[i] for i, layer in enumerate(exits)]
+            assert some.tally.correct[point] == sum(right)
 
 
 @given(scores_grid)

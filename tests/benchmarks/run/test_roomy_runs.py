@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from exitbench.benchmarks.arrays import scratch_space
+from exitbench.benchmarks.arrays import blockwise, scratch_space
+from exitbench.benchmarks.replay import exit_events, trade_off_curve
 from exitbench.benchmarks.run.run_suite import run_suite
 from exitbench.benchmarks.statistics import resampled_curves
 from exitbench.cache import synthetic_cache
@@ -17,12 +18,18 @@ pytestmark = pytest.mark.long
 
 def test_results_are_the_same_bytes_wherever_arrays_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = synthetic_cache(tmp_path / "cache", rows=150, layers=4, classes=3, width=4, compact=True, metric="f1")
-    asked = suite([cache], ["deebert", "pcee[patience=1|2]", "calibrated"], deals=2)
+    asked = suite([cache], ["deebert", "pabee", "pcee[patience=1|2]", "calibrated"], deals=2)
     in_memory = run_suite(asked, tmp_path / "memory").path
     made = Counter[int]()
-    monkeypatch.setattr(scratch_space.mappings, "count", lambda size: made.update([size]))
+    count = scratch_space.mappings.count
+    monkeypatch.setattr(scratch_space.mappings, "count", lambda size: (made.update([size]), count(size)))
     monkeypatch.setattr(scratch_space, "SHARE", memory_budget() // 500)  # what has a number for each sample
     monkeypatch.setattr(scratch_space, "BLOCK", 37)
+    monkeypatch.setattr(scratch_space, "LOOKED", 1 << 20)  # pages are given back after every ten arrays or so
+    monkeypatch.setattr(scratch_space, "HELD", 1 << 20)
+    monkeypatch.setattr(blockwise, "SORTED", 1 << 40)
+    for module in (exit_events, trade_off_curve):
+        monkeypatch.setattr(module, "FEW", 0)
     monkeypatch.setattr(resampled_curves, "FEW_SHARE", 1 << 50)
     monkeypatch.setattr(resampled_curves, "SPARSE_BLOCK", 1 << 12)
     in_files = run_suite(asked, tmp_path / "files").path
