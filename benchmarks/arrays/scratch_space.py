@@ -7,6 +7,7 @@ them, and this module gives them back by itself.
 from __future__ import annotations
 
 import ctypes
+import io
 import math
 import mmap
 import os
@@ -25,15 +26,17 @@ from exitbench.memory_budget import memory_budget
 
 SHARE = 256
 """An array that takes more than this part of the memory budget lies in a file."""
-HELD = 0.7
+HELD = 0.6
 """Pages of files are given back where the process has more than this share of the budget in memory."""
 LOOKED = 32
 """Whether they do is looked at after as many bytes were made as this part of the budget has."""
-WRITTEN = bytes(1 << 16)
-"""What a new file is filled with: a page that a mapping meets first takes ten times as long as one written before."""
+PIECE = 1 << 17
+"""Bytes that are written at a time: many more at once take several times as long."""
+IDLE = 2
+"""Files that wait for another array take at most so many budgets: of the disk, since their pages are given back."""
 BLOCK = 1 << 18
 """Elements that are picked, searched or copied at a time."""
-BLOCKS = 16
+BLOCKS = 4
 """After so many blocks were read it is looked at, too."""
 
 MOST_FILES = 1 << 14
@@ -118,10 +121,11 @@ class Mappings:
         room = rounded_up(count * kind.itemsize)
         mapping = self.waiting(room)
         if mapping is None:
-            with tempfile.TemporaryFile(buffering=0) as file:
-                left = room
-                while left:  # a full disk is an error here, and would be a signal later
-                    left -= file.write(WRITTEN[:left])
+            with unbuffered_file() as file:
+                # A full disk is an error here, and would be a signal later. And a page that a mapping is the first to
+                # meet takes ten times as long as one that was written before.
+                for start in range(0, room, PIECE):
+                    write_pieces(file, memoryview(NOTHING)[: room - start])
                 mapping = mmap.mmap(file.fileno(), room)
             self.add(mapping)
         room = len(mapping)
@@ -131,7 +135,7 @@ class Mappings:
 
         def free(_: object) -> None:
             del self.used[number]
-            if 2 * (self.idle_bytes + room) <= memory_budget():  # on the disk: their pages were given back
+            if self.idle_bytes + room <= IDLE * memory_budget():
                 self.idle.setdefault(room, []).append(mapping)
                 self.idle_bytes += room
 
@@ -151,6 +155,22 @@ def rounded_up(size: int) -> int:
     """
     step = 1 << max(size.bit_length() - 4, 12)
     return -(-size // step) * step
+
+
+NOTHING = bytes(PIECE)
+
+
+def unbuffered_file() -> io.FileIO:
+    """A temporary file without a name."""
+    return tempfile.TemporaryFile(buffering=0)
+
+
+def write_pieces(file: io.FileIO, data: memoryview) -> None:
+    """Write bytes where a file stands, which has no buffer."""
+    for start in range(0, len(data), PIECE):
+        left = data[start : start + PIECE]
+        while left:  # a disk that is nearly full takes a part
+            left = left[file.write(left) :]
 
 
 def no_room(size: int, error: OSError) -> InputError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 import weakref
 from typing import TypeVar
 
@@ -17,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import roomy
-from exitbench.benchmarks.arrays.scratch_space import is_large, lies_in_a_file, mappings, no_room
+from exitbench.benchmarks.arrays.scratch_space import (
+    is_large,
+    lies_in_a_file,
+    mappings,
+    no_room,
+    unbuffered_file,
+    write_pieces,
+)
 
 MANY = 64
 """So many arrays wait for each that is worked with: here, one is large that takes this part of a large one's room."""
@@ -32,19 +38,17 @@ class ScratchFile:
 
     def __init__(self, size: int) -> None:
         self.size, self.used = size, 0
-        with tempfile.TemporaryFile(buffering=0) as file:
-            os.ftruncate(file.fileno(), size)
-            self.mapping = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
-            mappings.add(self.mapping)
-            self.descriptor = os.dup(file.fileno())
-        weakref.finalize(self, os.close, self.descriptor)
+        self.file = unbuffered_file()
+        self.file.truncate(size)
+        self.mapping = mmap.mmap(self.file.fileno(), size, prot=mmap.PROT_READ)
+        mappings.add(self.mapping)
+        weakref.finalize(self, self.file.close)
 
     def write(self, array: NDArray[Kind]) -> NDArray[Kind]:
         """The array again, read-only, from the file."""
-        left, offset = np.ascontiguousarray(array).data.cast("B"), self.used
-        while left:  # a disk that is nearly full takes a part
-            written = os.pwrite(self.descriptor, left, offset)
-            left, offset = left[written:], offset + written
+        self.file.seek(self.used)
+        write_pieces(self.file, np.ascontiguousarray(array).data.cast("B"))
+        offset = self.file.tell()
         stored = np.frombuffer(self.mapping, array.dtype, array.size, self.used).reshape(array.shape)
         self.used = -(-offset // 64) * 64
         return stored

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.set_aside import set_aside
 from exitbench.benchmarks.measures.calibration import CALIBRATION, calibration_errors
 from exitbench.benchmarks.measures.equal_share import EqualShareErrors, all_layers
 from exitbench.benchmarks.measures.ranking import Ranking
@@ -77,19 +78,21 @@ class Contestant:
             area, excess = risk_influence(ranking, row)
             by_sample = {"dis": ranking.influence(row, self.ties), "aurc": area, "excess_aurc": excess}
             self._influence[layer] = {
-                name: summed_by_group(values, ranking.groups) for name, values in by_sample.items()
+                name: set_aside(summed_by_group(values, ranking.groups)) for name, values in by_sample.items()
             }
         if measure in CALIBRATION and measure not in self._influence[layer]:
             errors = calibration_errors(self.ranking.certainty[layer - 1], self.ranking.right[layer - 1])
             self._influence[layer] |= {
-                name: summed_by_group(influence, self.ranking.groups) for name, (_, influence) in errors.items()
+                name: set_aside(summed_by_group(influence, self.ranking.groups))
+                for name, (_, influence) in errors.items()
             }
         return self._influence[layer][measure]
 
     @cached_property
     def equal_share(self) -> EqualShareErrors:
         """Errors at equal exit shares, over all layers."""
-        return all_layers(self.ranking)
+        errors = all_layers(self.ranking)
+        return EqualShareErrors(errors.count, *map(set_aside, (errors.errors, errors.wrong, errors.right)))
 
     @cached_property
     def _influence(self) -> dict[int, dict[str, NDArray[np.float64]]]:

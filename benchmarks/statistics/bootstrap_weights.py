@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.arrays.roomy_array import full
+from exitbench.benchmarks.arrays.scratch_space import unbuffered_file, write_pieces
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
@@ -181,13 +182,12 @@ def made_weights(units: NDArray[np.int64], seed: int, resamples: int) -> Weights
     """
     if len(units) * resamples <= memory_budget() * SHARE:
         return poisson_weights(units, seed, resamples)
-    with tempfile.TemporaryFile(buffering=0) as file:
+    with unbuffered_file() as file:
         rows = max(WRITTEN // resamples, 1)
         try:
             for start in range(0, len(units), rows):
-                left = poisson_weights(units[start : start + rows], seed, resamples).data.cast("B")
-                while left:  # a disk that is nearly full takes a part
-                    left = left[file.write(left) :]
+                made = poisson_weights(units[start : start + rows], seed, resamples)
+                write_pieces(file, made.data.cast("B"))
         except OSError as error:
             needed = len(units) * resamples / 1e9
             raise InputError(

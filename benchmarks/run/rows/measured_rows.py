@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.arrays.set_aside import set_aside
 from exitbench.benchmarks.protocols.merged_parts import MergedParts
 from exitbench.benchmarks.protocols.part_result import ResampledPoint
 from exitbench.benchmarks.replay.operating_points import MATCH_TOLERANCE, ROUNDING
@@ -163,5 +164,5 @@ def score_influences(merged: MergedParts) -> dict[Question, NDArray[np.float64]]
         dealt = [deal.at(point).exits for deal in (merged, *merged.deals)]
         for measure in merged.samples.outcomes.measures:
             moved = [score_influence(exits, merged.samples.outcomes, measure) for exits in dealt if exits is not None]
-            influences[point, None, "", measure] = np.mean(moved, axis=0)
+            influences[point, None, "", measure] = set_aside(np.mean(moved, axis=0))
     return influences

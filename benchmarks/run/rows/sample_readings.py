@@ -14,6 +14,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.arrays.scratch_space import mappings
+from exitbench.benchmarks.arrays.set_aside import set_aside
 from exitbench.benchmarks.results.files import GROUP_ROWS
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.schema import columns_table, table_of
@@ -32,7 +33,7 @@ class SampleReadings:
 
     def add(self, columns: Mapping[str, Any], point: OperatingPoint, exits: NDArray[np.int64]) -> None:
         """Take in the layers [samples] at which samples exit at one operating point."""
-        self._readings.append(({**columns, "operating_point": point.text}, exits.astype(np.int32)))
+        self._readings.append(({**columns, "operating_point": point.text}, set_aside(exits.astype(np.int32))))
 
     def __iter__(self) -> Iterator[pa.Table]:
         begun: list[pa.Table] = []

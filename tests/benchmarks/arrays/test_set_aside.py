@@ -1,6 +1,8 @@
 """Large arrays that are needed later lie in few temporary files, and are the same when they are read again."""
 
+import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,10 +76,14 @@ def test_a_forked_process_writes_into_a_file_of_its_own(no_memory: None, monkeyp
     assert first.tolist() == [0, 1, 2, 3, 4] and second.tolist() == [5, 6, 7, 8, 9]
 
 
-def test_a_full_disk_is_one_line(no_memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
+def test_a_full_disk_is_one_line(no_memory: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FullDisk(io.FileIO):
+        """Where nothing can be written, on a real full device."""
 
-    monkeypatch.setattr("os.pwrite", full)
+        def write(self, data: Any) -> int:
+            with Path("/dev/full").open("wb", buffering=0) as full:
+                return full.write(data)
+
+    monkeypatch.setattr(module, "unbuffered_file", lambda: FullDisk(tmp_path / "disk", "w+"))
     with pytest.raises(InputError, match=r"room for 8 MB in .*No space left.*TMPDIR"):
         SetAside()(np.zeros(10**6))
