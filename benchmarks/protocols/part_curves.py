@@ -16,9 +16,9 @@ from exitbench.benchmarks.replay.trade_off_curve import Curve, trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.scoring.score_store import PLAIN, Role, ScoredCache
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.benchmarks.statistics.bootstrap_weights import BootstrapWeights
-from exitbench.benchmarks.statistics.resampled_curves import listed_points, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import (
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import BootstrapWeights
+from exitbench.benchmarks.statistics.resampling.resampled_curves import listed_points, weighted_tally
+from exitbench.benchmarks.statistics.resampling.resampled_points import (
     gather,
     listed_points_within_losses,
     nearest_listed_points,

@@ -37,9 +37,9 @@ from exitbench.benchmarks.results.operating_point import OperatingPoint, at_spee
 from exitbench.benchmarks.results.vocabulary import MEDIAN
 from exitbench.benchmarks.scoring.outcomes import Measure
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.benchmarks.statistics.resampled_curves import resampled_exits
-from exitbench.benchmarks.statistics.resampled_points import exactly_at
-from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
+from exitbench.benchmarks.statistics.resampling.resampled_curves import resampled_exits
+from exitbench.benchmarks.statistics.resampling.resampled_points import exactly_at
+from exitbench.benchmarks.statistics.resampling.resampled_rates import reached_tally, weighted_rates
 from exitbench.benchmarks.suites.questions import Questions, band_costs
 
 

@@ -24,7 +24,8 @@ from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.results.vocabulary import SCHEDULES, Schedule
 from exitbench.benchmarks.scoring.outcomes import Measure
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
+from exitbench.benchmarks.statistics.resampling.resampled_curves import resampled_exits
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
 
 FITS: Mapping[Schedule, Callable[[Curve, float, Measure], NDArray[np.int64]]] = {
     "quota": lambda train, speed_up, _measure: quota_exits(train.scores, speed_up, train.outcomes.layer_costs),

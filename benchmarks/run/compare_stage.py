@@ -35,9 +35,10 @@ from exitbench.benchmarks.run.rows.measured import Measured, over_deals, with_in
 from exitbench.benchmarks.run.rows.measured_rows import tally_rows
 from exitbench.benchmarks.run.rows.per_layer_rows import adjusted_pairs
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
-from exitbench.benchmarks.statistics.bootstrap_weights import LayerSums
 from exitbench.benchmarks.statistics.crossed_errors import ErrorSource
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import LayerSums
+from exitbench.benchmarks.statistics.resampling.resampled_curves import resampled_exits
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
 from exitbench.benchmarks.suites.questions import Questions, layers_at
 
 Columns = Mapping[str, Any]

@@ -16,7 +16,7 @@ from exitbench.benchmarks.protocols.part_result import PartResult
 from exitbench.benchmarks.protocols.splits import Part, parts_of
 from exitbench.benchmarks.results.operating_point import OperatingPoint
 from exitbench.benchmarks.scoring.score_store import ScoredCache
-from exitbench.benchmarks.statistics.bootstrap_weights import BootstrapWeights, bootstrap_weights
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import BootstrapWeights, bootstrap_weights
 from exitbench.benchmarks.suites.questions import Questions
 
 

@@ -19,11 +19,16 @@ from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.speed.harness.ratios import Measured, Ratio, ratio
 from exitbench.benchmarks.speed.harness.rows import RecordOne, SpeedRow, Topic
-from exitbench.benchmarks.statistics.bootstrap_weights import layer_sums
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import FEW, SampleWeights, listed_points, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import gather, listed_points_within_losses, nearest_listed_points
-from exitbench.benchmarks.statistics.resampled_rates import weighted_rates
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import layer_sums
+from exitbench.benchmarks.statistics.resampling.resampled_curves import listed_points, weighted_tally
+from exitbench.benchmarks.statistics.resampling.resampled_points import (
+    gather,
+    listed_points_within_losses,
+    nearest_listed_points,
+)
+from exitbench.benchmarks.statistics.resampling.resampled_rates import weighted_rates
+from exitbench.benchmarks.statistics.resampling.sample_weights import FEW, SampleWeights
 
 SAMPLES, DEPTH, SIGNALS = 9_815, 12, 8
 SPEED_UPS = (2.0, 3.0, 4.0)

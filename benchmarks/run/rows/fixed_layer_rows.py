@@ -22,8 +22,8 @@ from exitbench.benchmarks.run.evaluated_configurations import protocol_parts
 from exitbench.benchmarks.run.rows.measured import Measured, with_intervals
 from exitbench.benchmarks.scoring.outcomes import Measure, Outcomes
 from exitbench.benchmarks.scoring.score_store import Samples, ScoredCache
-from exitbench.benchmarks.statistics.bootstrap_weights import LayerSums
 from exitbench.benchmarks.statistics.deals import mean_over_deals
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import LayerSums
 from exitbench.benchmarks.suites.questions import Questions
 
 

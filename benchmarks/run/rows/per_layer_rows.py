@@ -26,7 +26,7 @@ from exitbench.benchmarks.scoring.groups import standard_error
 from exitbench.benchmarks.statistics.crossed_errors import mean_difference
 from exitbench.benchmarks.statistics.delong import NAN, normal_difference
 from exitbench.benchmarks.statistics.multiple_comparisons import holm
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
 from exitbench.benchmarks.suites.questions import Questions
 
 Pair = dict[str, Any]

@@ -4,7 +4,7 @@ import numpy as np
 
 from exitbench.benchmarks.protocols.part_curves import PartCurves
 from exitbench.benchmarks.protocols.splits import parts_of
-from exitbench.benchmarks.statistics.bootstrap_weights import bootstrap_weights
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import bootstrap_weights
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
 
 

@@ -23,8 +23,9 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import FULL_COST, Outcomes, cost_units
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import nearest_listed_points
+from exitbench.benchmarks.statistics.resampling.resampled_curves import resampled_exits, weighted_tally
+from exitbench.benchmarks.statistics.resampling.resampled_points import nearest_listed_points
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
 from exitbench.errors import InputError
 
 COSTS = [3.0, 3.5, 9.0, 9.0, 20.0]

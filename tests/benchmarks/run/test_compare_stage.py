@@ -14,8 +14,8 @@ from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.run.compare_stage import area_rows, compare_signals, dis_sources
 from exitbench.benchmarks.run.measurements import ComparedEntry
 from exitbench.benchmarks.scoring.score_store import Samples
-from exitbench.benchmarks.statistics.bootstrap_weights import layer_sums
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import layer_sums
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
 from exitbench.benchmarks.suites.questions import Questions
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
 

@@ -8,7 +8,7 @@ import pytest
 from exitbench.benchmarks.arrays import blockwise, scratch_space
 from exitbench.benchmarks.replay import exit_events, trade_off_curve
 from exitbench.benchmarks.run.run_suite import run_suite
-from exitbench.benchmarks.statistics import resampled_curves
+from exitbench.benchmarks.statistics.resampling import sample_weights
 from exitbench.cache import synthetic_cache
 from exitbench.memory_budget import memory_budget
 from tests.support.page_runs import suite
@@ -30,8 +30,8 @@ def test_results_are_the_same_bytes_wherever_arrays_lie(tmp_path: Path, monkeypa
     monkeypatch.setattr(blockwise, "SORTED", 1 << 40)
     for module in (exit_events, trade_off_curve):
         monkeypatch.setattr(module, "FEW", 0)
-    monkeypatch.setattr(resampled_curves, "FEW_SHARE", 1 << 50)
-    monkeypatch.setattr(resampled_curves, "SPARSE_BLOCK", 1 << 12)
+    monkeypatch.setattr(sample_weights, "FEW_SHARE", 1 << 50)
+    monkeypatch.setattr(sample_weights, "SPARSE_BLOCK", 1 << 12)
     in_files = run_suite(asked, tmp_path / "files").path
     assert made.total() > 5_000
     names = sorted(path.name for path in in_memory.glob("*.parquet"))

@@ -9,9 +9,9 @@ from exitbench.benchmarks.baselines.baseline_table import pinned_rows
 from exitbench.benchmarks.run.compare_stage import fixed_at_rows
 from exitbench.benchmarks.run.compared_columns import smallest_difference_rows
 from exitbench.benchmarks.scoring.score_store import Samples
-from exitbench.benchmarks.statistics.bootstrap_weights import layer_sums
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import layer_sums
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
 from exitbench.places import FIXTURES
 
 COLUMNS = {"cache": "c", "model": "m", "task": "t", "split": "dev", "protocol": "cross-fit"}

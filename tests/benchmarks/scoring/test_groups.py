@@ -10,8 +10,8 @@ from exitbench.benchmarks.measures.ranking import Ranking
 from exitbench.benchmarks.protocols.splits import parts_of
 from exitbench.benchmarks.run.score_stage import score_signals
 from exitbench.benchmarks.scoring.groups import clustering, summed_by_group
-from exitbench.benchmarks.statistics.bootstrap_weights import bootstrap_weights
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import bootstrap_weights
 from exitbench.benchmarks.suites.questions import Questions
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.errors import InputError

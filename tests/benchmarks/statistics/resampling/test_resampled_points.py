@@ -6,14 +6,16 @@ import pytest
 from exitbench.benchmarks.replay.operating_points import ROUNDING, nearest_point, nearest_points
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import WIDE, SampleWeights, cumulative_sum, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import (
+from exitbench.benchmarks.statistics.resampling.resampled_curves import weighted_tally
+from exitbench.benchmarks.statistics.resampling.resampled_points import (
     TOGETHER,
     exactly_at,
     fewest_right,
     listed_points_within_losses,
     nearest_listed_points,
 )
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
+from exitbench.benchmarks.statistics.resampling.weighted_sums import WIDE, cumulative_sum
 from exitbench.errors import InputError
 from tests.support.for_each import for_each
 from tests.support.score_cases import random_case

@@ -10,18 +10,18 @@ from exitbench.benchmarks.replay.tally import tally_at
 from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.benchmarks.statistics import resampled_curves as weighted_curve
-from exitbench.benchmarks.statistics import resampled_points
-from exitbench.benchmarks.statistics.bootstrap_weights import layer_sums
 from exitbench.benchmarks.statistics.hashed_randomness import folds, poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, listed_points, weighted_tally
-from exitbench.benchmarks.statistics.resampled_points import (
+from exitbench.benchmarks.statistics.resampling import resampled_curves, resampled_points, sample_weights
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import layer_sums
+from exitbench.benchmarks.statistics.resampling.resampled_curves import listed_points, weighted_tally
+from exitbench.benchmarks.statistics.resampling.resampled_points import (
     gather,
     listed_points_within_losses,
     nearest_listed_points,
     sums_without,
 )
-from exitbench.benchmarks.statistics.resampled_rates import reached_tally, weighted_rates
+from exitbench.benchmarks.statistics.resampling.resampled_rates import reached_tally, weighted_rates
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
 from tests.support.for_each import for_each
 from tests.support.score_cases import random_case
 
@@ -158,7 +158,7 @@ def test_a_thinned_list_of_points_gives_the_error_of_all_points(monkeypatch):
     weights = SampleWeights.of(poisson_weights(np.arange(1500), 0, 200))
     sums = weighted_tally(curve, curve.events.ends, weights)
     exact = gather(sums, nearest_listed_points(sums, np.array([1.5]))).accuracy[0]
-    monkeypatch.setattr(weighted_curve, "ALL_POINTS", 200)
+    monkeypatch.setattr(resampled_curves, "ALL_POINTS", 200)
     points = listed_points(curve, [1.5])
     assert len(points) < curve.points / 3
     sums = weighted_tally(curve, curve.events.ends[points], weights)
@@ -173,7 +173,7 @@ def test_within_six_standard_errors_a_listed_point_is_never_a_tenth_of_one_away(
     samples, depth = 60_000, 12
     scores = SignalScores(rng.normal(size=(depth - 1, samples)), ">=")
     curve = trade_off_curve(scores, Outcomes(rng.random((depth, samples)) < 0.8))
-    monkeypatch.setattr(weighted_curve, "ALL_POINTS", 4)  # the mesh alone
+    monkeypatch.setattr(resampled_curves, "ALL_POINTS", 4)  # the mesh alone
     listed = curve.relative_cost[listed_points(curve, [speed_up])]
     exits = curve.exit_layers(int(np.searchsorted(curve.speed_up, speed_up)))
     error = exits.std() / depth / np.sqrt(samples)
@@ -184,14 +184,14 @@ def test_within_six_standard_errors_a_listed_point_is_never_a_tenth_of_one_away(
 
 
 def test_sums_beyond_what_float32_holds_are_exact(monkeypatch):
-    largest = weighted_curve.LARGEST_EXACT
+    largest = sample_weights.LARGEST_EXACT
     assert int(np.float32(largest - 1)) == largest - 1
     assert np.float32(largest) + np.float32(1) == np.float32(largest)
     case = random_case(3, samples=40)
     curve, weights = case.curve, poisson_weights(np.arange(40), 0, 7)
     expected = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights))
     # As if 24 bits were 6: what is beyond must be summed in blocks, and in float64.
-    monkeypatch.setattr(weighted_curve, "LARGEST_EXACT", 64)
+    monkeypatch.setattr(sample_weights, "LARGEST_EXACT", 64)
     sums = weighted_tally(curve, curve.events.ends, SampleWeights.of(weights))
     assert sums.layers.dtype == np.float64
     assert expected.layers.dtype == np.float32
@@ -241,8 +241,8 @@ def test_weights_block_by_block_give_the_same_sums(block, blocks, monkeypatch):
         ]
 
     whole = everything()
-    monkeypatch.setattr(weighted_curve, "FEW", 0)
-    monkeypatch.setattr(weighted_curve, "BLOCK", block)
+    monkeypatch.setattr(sample_weights, "FEW", 0)
+    monkeypatch.setattr(sample_weights, "BLOCK", block)
     assert len(list(SampleWeights.of(weights, rows).blocks())) == blocks
     for sums, expected in zip(everything(), whole, strict=True):
         np.testing.assert_array_equal(sums, expected)
@@ -255,9 +255,9 @@ def test_points_with_no_event_between_them_have_the_same_sums_block_by_block(poi
     weights = poisson_weights(np.arange(40), 0, 50)
     indices = np.repeat(case.curve.events.ends[point], 2)
     whole = weighted_tally(case.curve, indices, SampleWeights.of(weights))
-    monkeypatch.setattr(weighted_curve, "FEW", 0)
-    monkeypatch.setattr(weighted_curve, "BLOCK", 100)
-    monkeypatch.setattr(weighted_curve, "SPARSE_BLOCK", 100)
+    monkeypatch.setattr(sample_weights, "FEW", 0)
+    monkeypatch.setattr(sample_weights, "BLOCK", 100)
+    monkeypatch.setattr(sample_weights, "SPARSE_BLOCK", 100)
     blockwise = weighted_tally(case.curve, indices, SampleWeights.of(weights))
     np.testing.assert_array_equal(blockwise.layers, whole.layers)
     np.testing.assert_array_equal(blockwise.true_positives, whole.true_positives)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.scoring.outcomes import Measure
-from exitbench.benchmarks.statistics.resampled_curves import LARGEST_EXACT
+from exitbench.benchmarks.statistics.resampling.sample_weights import LARGEST_EXACT
 
 SEARCHED = 64
 """Points looked at together for the first one whose score has fallen."""

@@ -15,9 +15,9 @@ from exitbench.benchmarks.measures.exit_rates import RateTally
 from exitbench.benchmarks.replay.trade_off_curve import Curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
-from exitbench.benchmarks.statistics.resampled_curves import (
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
+from exitbench.benchmarks.statistics.resampling.weighted_sums import (
     ExitQuantity,
-    SampleWeights,
     count_quantity,
     layer_quantity,
     weighted_sums,

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from exitbench.benchmarks.statistics import bootstrap_weights as draws
-from exitbench.benchmarks.statistics.bootstrap_weights import CALIBRATION_SEED, bootstrap_weights, layer_sums
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, resampled_exits
+from exitbench.benchmarks.statistics.resampling import bootstrap_weights as draws
+from exitbench.benchmarks.statistics.resampling.bootstrap_weights import CALIBRATION_SEED, bootstrap_weights, layer_sums
+from exitbench.benchmarks.statistics.resampling.resampled_curves import resampled_exits
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights
 from exitbench.errors import InputError
 from tests.support.scored_cases import configuration, random_arrays, scored_cache
 
@@ -23,7 +24,7 @@ def test_weights_beyond_the_memory_budget_lie_in_a_file_and_are_the_same(monkeyp
     made = draws.made_weights(units, 3, 8)
     assert isinstance(made, np.memmap)
     np.testing.assert_array_equal(made, expected)
-    monkeypatch.setattr("exitbench.benchmarks.statistics.resampled_curves.FEW", 0)
+    monkeypatch.setattr("exitbench.benchmarks.statistics.resampling.sample_weights.FEW", 0)
     rows = np.arange(30) % 4 > 0
     for drawn_rows in (rows, np.ones(30, dtype=bool)):
         drawn = SampleWeights.of(made, drawn_rows)
@@ -88,7 +89,7 @@ def test_sums_that_all_signals_share_are_sums_over_the_samples(tmp_path, rows):
 
 
 def test_of_many_weights_only_one_part_is_held_and_another_is_cut_out_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("exitbench.benchmarks.statistics.bootstrap_weights.KEPT", 0)
+    monkeypatch.setattr("exitbench.benchmarks.statistics.resampling.bootstrap_weights.KEPT", 0)
     draws = bootstrap_weights(made(tmp_path), 0, 8)
     halves = [np.arange(30) < 10, np.arange(30) >= 10]
     whole = draws.all("test")
@@ -118,7 +119,7 @@ def test_training_samples_of_folds_need_no_pass_over_the_weights(tmp_path, monke
     passes = []
     made_sums = layer_sums
     monkeypatch.setattr(
-        "exitbench.benchmarks.statistics.bootstrap_weights.layer_sums",
+        "exitbench.benchmarks.statistics.resampling.bootstrap_weights.layer_sums",
         lambda outcomes, drawn: passes.append(drawn.rows.sum()) or made_sums(outcomes, drawn),
     )
     for fold in range(3):

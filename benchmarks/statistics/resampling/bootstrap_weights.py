@@ -19,7 +19,7 @@ from exitbench.benchmarks.replay.tally import Tally
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.score_store import Role, ScoredCache
 from exitbench.benchmarks.statistics.hashed_randomness import poisson_weights
-from exitbench.benchmarks.statistics.resampled_curves import SampleWeights, Weights
+from exitbench.benchmarks.statistics.resampling.sample_weights import SampleWeights, Weights
 from exitbench.errors import InputError
 from exitbench.memory_budget import memory_budget
 
