@@ -31,7 +31,7 @@ from exitbench.benchmarks.run.conformance_record import conformance_record, fail
 from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, plan_run
 from exitbench.benchmarks.run.run_record import run_record
 from exitbench.benchmarks.run.shares import adopt_parts, part_folder, refuse_parts_at_work, share_of
-from exitbench.benchmarks.run.stages import perform_stages, require_same_world
+from exitbench.benchmarks.run.stages import may_take_long, perform_stages, require_same_world
 from exitbench.benchmarks.run.units import JoinUnit
 from exitbench.benchmarks.scoring.score_store import head_remarks, lacking_signals, left_out_signals
 from exitbench.benchmarks.suites.questions import Questions
@@ -100,8 +100,8 @@ def run_suite(
         adopt_parts(units, out.absolute() / UNITS)
         executor = executor or Workers()
         require_same_world(executor, out.absolute() / UNITS, resolved)
-        learns = any(signal.needs_fit for signal in plan.configurations)
-        failures = perform_stages(units, executor, learns=learns)
+        takes_long = may_take_long(plan.configurations)
+        failures = perform_stages(units, executor, takes_long=takes_long)
         averaged = [
             AveragedCache(
                 name,
@@ -170,8 +170,8 @@ def run_part(
         sharing = sharing_caches(rows_of_caches(suite.caches, manifests))
         units = share_of(cache_units(suite, plan, resolved, own, tuple(SCHEMAS), sharing), part)
         require_same_world(executor, own, resolved)
-        learns = any(signal.needs_fit for signal in plan.configurations)
-        failures = perform_stages(units, executor, learns=learns)
+        takes_long = may_take_long(plan.configurations)
+        failures = perform_stages(units, executor, takes_long=takes_long)
     return sum(len(cache.measures) for cache in units), failures
 
 

@@ -145,7 +145,7 @@ def test_a_copy_that_is_in_use_makes_no_room(cache, memory, tmp_path, copies, mo
 
 def test_a_wrong_size_of_all_copies_is_named(memory, monkeypatch):
     monkeypatch.setenv("EXITBENCH_COPIES", "a lot")
-    with pytest.raises(InputError, match="^EXITBENCH_COPIES: expected .* such as 2GB, at least 100MB, found 'a lot'"):
+    with pytest.raises(InputError, match=r"^EXITBENCH_COPIES: expected .* such as 2GB, at least 100MB, found 'a lot'"):
         fetched_cache(URL)
 
 
