@@ -40,7 +40,13 @@ LAST = "run.json"
 """What says that a run is complete."""
 BLOCK = 2**22
 URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.ASCII)
-PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/@]*:.*@", re.ASCII)
+CREDENTIALS = re.compile(
+    r"[a-z][a-z0-9+.-]*://(?:[^/@]*:.*@|.*[?&][^=&]*(?:secret|token|password|key|sig|credential)[^=&]*=)",
+    re.ASCII | re.IGNORECASE,
+)
+"""A password before the host, or an option such as ``sas_token`` or ``sig``."""
+NAME = re.compile(r"[^\x00-\x1f\\/:]{1,200}")
+"""What can be a folder's name on every system, and leads nowhere else."""
 
 _users: dict[Path, int] = {}
 """This process's own file among the users of a folder of copies, open until the process ends."""
@@ -58,21 +64,27 @@ def is_url(text: str) -> bool:
 def opened_store(url: str) -> tuple[Any, str]:
     """The file system of a URL, as pyarrow has them, and the path in it, without a slash at its end.
 
-    One with a password is refused without being shown: URLs stand in messages, in results and in lists of processes.
+    One with credentials is refused without being shown: URLs stand in messages, in results and in lists of processes.
     """
     from pyarrow import ArrowException  # type: ignore[import-untyped]
     from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem  # type: ignore[import-untyped]
 
-    if PASSWORD.match(url):
-        raise InputError("expected a URL without a password in it, found one with: give credentials in the environment")
+    if CREDENTIALS.match(url):
+        raise InputError(
+            "expected a URL without a password in it or any other credentials, found one with: "
+            "give them in the environment"
+        )
     try:
         try:
             store, path = FileSystem.from_uri(url)
-        except ArrowException:
+        except ArrowException as refused:
             # Not one of pyarrow's own: fsspec may know it (pyarrow asks it by itself from version 19 on).
             from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
-            files, path = url_to_fs(url)
+            try:
+                files, path = url_to_fs(url)
+            except ImportError as error:  # of a store that pyarrow knows, too: its own words say more
+                raise ValueError(f"{one_line(refused)}; {one_line(error)}") from error
             store = PyFileSystem(FSSpecHandler(files))
     except (ArrowException, OSError, ValueError, ImportError) as error:
         raise InputError(f"{url}: expected a URL that pyarrow or fsspec can open, found: {one_line(error)}") from error
@@ -99,8 +111,8 @@ def fetched_cache(url: str, folder: Path | None = None) -> Path:
     """
     store, path = opened_store(url)
     name = path.rpartition("/")[2]
-    if not name or name in (".", ".."):
-        raise InputError(f"{url}: expected the URL of a cache, found one without a name at its end")
+    if name in (".", "..") or NAME.fullmatch(name) is None:
+        raise InputError(f"{url}: expected the URL of a cache, found one without a folder's name at its end")
     with store_errors(url), store.open_input_stream(f"{path}/{MANIFEST}") as stream:
         content = stream.read(LARGEST_MANIFEST + 1)
     try:

@@ -79,7 +79,12 @@ def test_other_bytes_than_the_manifest_lists_are_refused_and_the_next_call_goes_
     ("url", "message"),
     [
         ("memory://caches/none", "expected a cache, found no manifest.json"),
-        ("memory://", "expected the URL of a cache, found one without a name"),
+        ("memory://", "expected the URL of a cache, found one without a folder's name"),
+        ("memory://caches/..", "expected the URL of a cache, found one without a folder's name"),
+        ("memory://caches/..\\..\\mine", "expected the URL of a cache, found one without a folder's name"),
+        ("memory://caches/a\0b", "expected the URL of a cache, found one without a folder's name"),
+        (f"memory://caches/{'a' * 300}", "expected the URL of a cache, found one without a folder's name"),
+        ("s3://bucket/cache?nonsense=1", "found: .*nonsense"),
         ("nosuch://bucket/cache", "expected a URL that pyarrow or fsspec can open"),
     ],
 )
@@ -246,9 +251,18 @@ def test_a_store_that_takes_nothing_is_found_out_before_the_run(memory, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_password_in_a_url_is_neither_taken_nor_shown(tmp_path, monkeypatch, capsys):
+SECRET = (
+    "s3://key:top/secret@bucket/cache",
+    "s3://bucket/cache?region=us-east-1&secret_key=secret",
+    "abfs://container@account.blob.core.windows.net/cache?sas_token=secret",
+    "https://host/bucket/cache?se=2030&sig=secret",
+    "https://host/cache?X-Amz-Credential=secret",
+)
+
+
+@pytest.mark.parametrize("url", SECRET)
+def test_credentials_in_a_url_are_neither_taken_nor_shown(url, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    url = "s3://key:top/secret@bucket/cache"
     assert exit_code("inspect", url) == 2
     assert exit_code("run", "smoke", "--signals", "deebert", "--out", url) == 2
     said = "".join(capsys.readouterr())
