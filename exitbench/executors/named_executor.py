@@ -72,8 +72,8 @@ def own_client(file: Path, function: str) -> Any:
     except (Exception, SystemExit) as error:  # the user's code: whatever it raises is theirs to read
         raise InputError(f"--executor: {file} failed with {type(error).__name__}: {one_line(error)}") from error
     if not callable(make):
-        found = "none" if make is None else type(make).__name__
-        raise InputError(f"--executor: expected a function {function!r} in {file}, found {found}")
+        present = "none" if make is None else type(make).__name__
+        raise InputError(f"--executor: expected a function {function!r} in {file}, found {present}")
     if not isinstance(client, Client):
         raise InputError(
             f"--executor: expected {file}:{function} to return a Dask client, found {type(client).__name__}"

@@ -40,13 +40,13 @@ def processes(device: str = "auto") -> PartialState:
     on_cpu = runs_on_cpu(device)
     with particular(device):
         state = PartialState(cpu=on_cpu)
-        if state.num_processes == 1 and not is_asked(device, state.device, on_cpu=on_cpu):
+        if state.num_processes == 1 and not is_device_meant(device, state.device, on_cpu=on_cpu):
             PartialState._reset_state()
             state = PartialState(cpu=on_cpu)
     return state
 
 
-def is_asked(device: str, present: torch.device, *, on_cpu: bool) -> bool:
+def is_device_meant(device: str, present: torch.device, *, on_cpu: bool) -> bool:
     """Whether a device is the one that ``device`` (auto, cpu, cuda, cuda:N, mps) means."""
     if on_cpu or device == "auto":
         return (present.type == "cpu") == on_cpu

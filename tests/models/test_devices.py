@@ -8,7 +8,7 @@ import torch
 from accelerate import PartialState
 
 from exitbench.models import devices
-from exitbench.models.devices import PARTICULAR, is_asked, processes
+from exitbench.models.devices import PARTICULAR, is_device_meant, processes
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +48,6 @@ def test_a_numbered_device_is_that_of_one_call_only() -> None:
     ],
 )
 def test_a_present_device_is_compared_with_what_was_asked(device: str, present: str, asked: bool) -> None:
-    assert is_asked(device, torch.device(present), on_cpu=False) == asked
-    assert not is_asked("cpu", torch.device("cuda:0"), on_cpu=True)
-    assert is_asked("auto", torch.device("cpu"), on_cpu=True)
+    assert is_device_meant(device, torch.device(present), on_cpu=False) == asked
+    assert not is_device_meant("cpu", torch.device("cuda:0"), on_cpu=True)
+    assert is_device_meant("auto", torch.device("cpu"), on_cpu=True)
