@@ -30,8 +30,8 @@ from exitbench.benchmarks.run.across_caches.shared_rows import network_of, rows_
 from exitbench.benchmarks.run.conformance_record import conformance_record, failed_checks
 from exitbench.benchmarks.run.plan import CacheUnits, Plan, cache_units, plan_run
 from exitbench.benchmarks.run.run_record import run_record
-from exitbench.benchmarks.run.shares import adopt_parts, part_folder, refuse_parts_at_work, share_of
-from exitbench.benchmarks.run.stages import perform_stages, require_same_world
+from exitbench.benchmarks.run.shares import adopt_parts, part_folder, refuse_other_parts, refuse_parts_at_work, share_of
+from exitbench.benchmarks.run.stages import may_take_long, perform_stages, require_same_world
 from exitbench.benchmarks.run.units import JoinUnit
 from exitbench.benchmarks.scoring.score_store import head_remarks, lacking_signals, left_out_signals
 from exitbench.benchmarks.suites.questions import Questions
@@ -93,15 +93,17 @@ def run_suite(
     with claimed(out) as folder:
         refuse_finished(out, force=force)
         refuse_parts_at_work(out / UNITS)
-        across = [f"{ACROSS_FILE}.parquet"] if "pairs" in tables else []
-        folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables), *across], outdated=[VIEWS, ASKED])
         rows = rows_of_caches(suite.caches, manifests)
         units = cache_units(suite, plan, resolved, out.absolute() / UNITS, tables, sharing_caches(rows))
+        if not force:
+            refuse_other_parts(units, out.absolute() / UNITS)
+        across = [f"{ACROSS_FILE}.parquet"] if "pairs" in tables else []
+        folder.begin("run", [RECORD, *(f"{name}.parquet" for name in tables), *across], outdated=[VIEWS, ASKED])
         adopt_parts(units, out.absolute() / UNITS)
         executor = executor or Workers()
         require_same_world(executor, out.absolute() / UNITS, resolved)
-        learns = any(signal.needs_fit for signal in plan.configurations)
-        failures = perform_stages(units, executor, learns=learns)
+        takes_long = may_take_long(plan.configurations)
+        failures = perform_stages(units, executor, takes_long=takes_long)
         averaged = [
             AveragedCache(
                 name,
@@ -170,8 +172,8 @@ def run_part(
         sharing = sharing_caches(rows_of_caches(suite.caches, manifests))
         units = share_of(cache_units(suite, plan, resolved, own, tuple(SCHEMAS), sharing), part)
         require_same_world(executor, own, resolved)
-        learns = any(signal.needs_fit for signal in plan.configurations)
-        failures = perform_stages(units, executor, learns=learns)
+        takes_long = may_take_long(plan.configurations)
+        failures = perform_stages(units, executor, takes_long=takes_long)
     return sum(len(cache.measures) for cache in units), failures
 
 

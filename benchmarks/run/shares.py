@@ -58,6 +58,22 @@ def refuse_parts_at_work(folder: Path) -> None:
             raise InputError(f"{name} is still at work in {folder.parent}: wait for it") from error
 
 
+def refuse_other_parts(units: Sequence[CacheUnits], folder: Path) -> None:
+    """Raise InputError where a part below ``folder`` has done units and none of them is of this run.
+
+    They would be removed unused: hours of others' work, for an option that was forgotten.
+    """
+    wanted = {unit.folder.name for cache in units for unit in _units_of(cache)}
+    for part in parts_below(folder):
+        done = {path.parent.name for path in part.glob(f"*/{DONE}")}
+        if done and not done & wanted:
+            name = part.name.replace("-", " ")
+            raise InputError(
+                f"expected {name} in {folder.parent} to be of this run, found units of another one (caches, options, "
+                "signals or version): give the command of the parts without --part, or --force to do without them"
+            )
+
+
 def adopt_parts(units: Sequence[CacheUnits], folder: Path) -> None:
     """Move what parts below ``folder`` have done to where the units of the whole run look for it."""
     parts = parts_below(folder)

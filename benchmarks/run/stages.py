@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from exitbench.benchmarks.run.conformance_record import OWN
 from exitbench.benchmarks.run.plan import CacheUnits
 from exitbench.benchmarks.run.units import ScoreUnit, code_digest
 from exitbench.benchmarks.scoring.score_store import has_failed_signals
@@ -18,6 +19,7 @@ from exitbench.errors import InputError
 from exitbench.executors.executor import Executor, Performance, Step
 from exitbench.executors.unit import Failure, Unit, is_done
 from exitbench.progress import ProgressBar
+from exitbench.signals.contract.signal import ExitSignal
 
 LITTLE = 64 * 2**20
 """Bytes of tensors that one process scores in less time than the others need to import torch."""
@@ -25,17 +27,17 @@ SEEN = "seen"
 """A file by which workers show that they see a folder."""
 
 
-def perform_stages(units: Sequence[CacheUnits], executor: Executor, *, learns: bool) -> list[Failure]:
+def perform_stages(units: Sequence[CacheUnits], executor: Executor, *, takes_long: bool) -> list[Failure]:
     """Do all units; what rests on a failed unit is left out and not reported again.
 
-    ``learns`` says that scoring begins with fits.
+    ``takes_long`` is what :func:`may_take_long` says of the signals.
     """
     for cache in units:
         if has_failed_signals(cache.score.folder):  # at an earlier start: they get another chance
             shutil.rmtree(cache.score.folder)
         if not all(map(is_done, cache.measures)):  # what was compared are fewer signals than there may be now
             shutil.rmtree(cache.compare.folder, ignore_errors=True)
-    here = scores_here([cache.score for cache in units], executor, learns=learns)
+    here = scores_here([cache.score for cache in units], executor, takes_long=takes_long)
     steps = run_steps(units, score_here=here)
     with ProgressBar("run", len(steps), transient=True) as bar:
 
@@ -68,15 +70,21 @@ def is_measured(cache: CacheUnits) -> bool:
     return is_done(cache.score) and any(map(is_done, cache.measures))
 
 
-def scores_here(units: Sequence[ScoreUnit], executor: Executor, *, learns: bool) -> bool:
-    """Whether this process scores, which knows the signals already: there is little to read and nothing to fit.
+def may_take_long(signals: Sequence[ExitSignal]) -> bool:
+    """Whether scoring may take longer than reading: something is fitted, or nothing is known of a signal's speed."""
+    return any(signal.needs_fit or not type(signal).__module__.startswith(OWN) for signal in signals)
 
-    Nothing but scoring needs torch, so a process that never scores starts two seconds earlier. Fits take minutes. A
-    single cache keeps one process busy, so it may as well be this one.
+
+def scores_here(units: Sequence[ScoreUnit], executor: Executor, *, takes_long: bool) -> bool:
+    """Whether this process scores, which knows the signals already: there is little to read, and that is all.
+
+    Nothing but scoring needs torch, so a process that never scores starts two seconds earlier. Fits take minutes, and
+    so may a signal from elsewhere on one of the caches, which would hold up all others here. A single cache keeps one
+    process busy, so it may as well be this one.
     """
     if executor.is_remote:
         return False
-    return len(units) == 1 or (not learns and sum(map(bytes_to_read, units)) < LITTLE)
+    return len(units) == 1 or (not takes_long and sum(map(bytes_to_read, units)) < LITTLE)
 
 
 def bytes_to_read(unit: ScoreUnit) -> int:

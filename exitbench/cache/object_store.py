@@ -2,7 +2,8 @@
 
 Any URL that pyarrow or fsspec opens names a cache, as ``s3://bucket/caches/my-cache``. The manifest is read first; its
 sha256 pins every other file, so a copy of the same bytes is used again and one of other bytes never is. Copies are
-memory-mapped like any cache. Together they take at most :data:`VARIABLE` (20GB): the ones used longest ago go first.
+memory-mapped like any cache. Together they take at most :data:`VARIABLE` (20GB): the ones used longest ago go first,
+and none that a process which still runs has asked for.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import json
 import os
 import re
 import shutil
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from exitbench.atomic_files import make_directory, whole_folder, write_whole
 from exitbench.cache.format.manifest import MANIFEST, FileEntry
 from exitbench.cache.format.manifest_file import LARGEST_MANIFEST, parse_manifest
 from exitbench.errors import InputError, one_line
+from exitbench.file_locks import lock
 from exitbench.memory_budget import parse_memory
 from exitbench.output_folder import locked
 from exitbench.progress import ProgressBar
@@ -29,13 +32,24 @@ VARIABLE, DEFAULT_SIZE = "EXITBENCH_COPIES", "20GB"
 """The size that all copies may have together."""
 FOLDER = "EXITBENCH_COPIES_DIR"
 """Where the copies lie, instead of the user's folder for such things."""
+USERS = ".users"
+"""Among the copies: a file for each process that uses some, with their names, locked for as long as it runs."""
 PATIENCE = 3600.0
 """Seconds to wait for another process that copies the same cache."""
 LAST = "run.json"
 """What says that a run is complete."""
 BLOCK = 2**22
 URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.ASCII)
-PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/@]*:.*@", re.ASCII)
+CREDENTIALS = re.compile(
+    r"[a-z][a-z0-9+.-]*://(?:[^/@]*:.*@|.*[?&][^=&]*(?:secret|token|password|key|sig|credential)[^=&]*=)",
+    re.ASCII | re.IGNORECASE,
+)
+"""A password before the host, or an option such as ``sas_token`` or ``sig``."""
+NAME = re.compile(r"[^\x00-\x1f\\/:]{1,200}")
+"""What can be a folder's name on every system, and leads nowhere else."""
+
+_users: dict[Path, int] = {}
+"""This process's own file among the users of a folder of copies, open until the process ends."""
 
 
 def is_url(text: str) -> bool:
@@ -50,21 +64,27 @@ def is_url(text: str) -> bool:
 def opened_store(url: str) -> tuple[Any, str]:
     """The file system of a URL, as pyarrow has them, and the path in it, without a slash at its end.
 
-    One with a password is refused without being shown: URLs stand in messages, in results and in lists of processes.
+    One with credentials is refused without being shown: URLs stand in messages, in results and in lists of processes.
     """
     from pyarrow import ArrowException  # type: ignore[import-untyped]
     from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem  # type: ignore[import-untyped]
 
-    if PASSWORD.match(url):
-        raise InputError("expected a URL without a password in it, found one with: give credentials in the environment")
+    if CREDENTIALS.match(url):
+        raise InputError(
+            "expected a URL without a password in it or any other credentials, found one with: "
+            "give them in the environment"
+        )
     try:
         try:
             store, path = FileSystem.from_uri(url)
-        except ArrowException:
+        except ArrowException as refused:
             # Not one of pyarrow's own: fsspec may know it (pyarrow asks it by itself from version 19 on).
             from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
-            files, path = url_to_fs(url)
+            try:
+                files, path = url_to_fs(url)
+            except ImportError as error:  # of a store that pyarrow knows, too: its own words say more
+                raise ValueError(f"{one_line(refused)}; {one_line(error)}") from error
             store = PyFileSystem(FSSpecHandler(files))
     except (ArrowException, OSError, ValueError, ImportError) as error:
         raise InputError(f"{url}: expected a URL that pyarrow or fsspec can open, found: {one_line(error)}") from error
@@ -85,11 +105,14 @@ def store_errors(url: str) -> Iterator[None]:
 
 
 def fetched_cache(url: str, folder: Path | None = None) -> Path:
-    """The local copy of a cache, made unless there is one; its folder has the last name of the URL."""
+    """The local copy of a cache, made unless there is one; its folder has the last name of the URL.
+
+    It stays until this process has ended, whatever others need room for.
+    """
     store, path = opened_store(url)
     name = path.rpartition("/")[2]
-    if not name or name in (".", ".."):
-        raise InputError(f"{url}: expected the URL of a cache, found one without a name at its end")
+    if name in (".", "..") or NAME.fullmatch(name) is None:
+        raise InputError(f"{url}: expected the URL of a cache, found one without a folder's name at its end")
     with store_errors(url), store.open_input_stream(f"{path}/{MANIFEST}") as stream:
         content = stream.read(LARGEST_MANIFEST + 1)
     try:
@@ -101,11 +124,15 @@ def fetched_cache(url: str, folder: Path | None = None) -> Path:
     copies = folder or copies_folder()
     copy = copies / hashlib.sha256(content).hexdigest()[:40]
     target = copy / name
+    make_directory(copies)
+    with locked(copies, PATIENCE):
+        note_use(copies, copy.name)
     make_directory(copy)
     with locked(copy, PATIENCE):
         if not (target / MANIFEST).is_file():
             with store_errors(url):
                 infos = store.get_file_info([f"{path}/{entry.file}" for entry in manifest.files])
+            with locked(copies, PATIENCE):
                 make_room(copies, sum(info.size or 0 for info in infos) + len(content), copy)
             with (
                 whole_folder(target, resumable=True) as partial,
@@ -162,8 +189,12 @@ def upload_folder(folder: Path, url: str) -> None:
     with store_errors(url), ProgressBar(f"copying to {url}", len(shown)) as bar:
         for name in sorted(shown, key=lambda name: (name.as_posix() == LAST, name)):
             store.create_dir(f"{path}/{name.parent.as_posix()}".removesuffix("/."), recursive=True)
-            with (folder / name).open("rb") as source, store.open_output_stream(f"{path}/{name.as_posix()}") as stream:
+            target = f"{path}/{name.as_posix()}"
+            with (folder / name).open("rb") as source, store.open_output_stream(target) as stream:
                 shutil.copyfileobj(source, stream, BLOCK)
+            sent, kept = (folder / name).stat().st_size, store.get_file_info(target).size
+            if kept != sent:  # such as the frames of a transfer that an older store takes for content
+                raise InputError(f"{url}: expected {sent} bytes of {name.as_posix()} there, found {kept}")
             bar.advance(note=name.name)
 
 
@@ -174,19 +205,58 @@ def sha256_of(file: Path) -> str:
 
 
 def make_room(copies: Path, size: int, own: Path) -> None:
-    """Remove the copies that were used longest ago until ``size`` more bytes fit; InputError where they never do."""
-    most = parse_memory(os.environ.get(VARIABLE, DEFAULT_SIZE))
+    """Remove the copies that were used longest ago until ``size`` more bytes fit; InputError where they never do.
+
+    To be called while the folder of copies is locked.
+    """
+    try:
+        most = parse_memory(os.environ.get(VARIABLE, DEFAULT_SIZE))
+    except InputError as error:
+        raise InputError(f"{VARIABLE}: {error}") from error
     if size > most:
         raise InputError(
             f"expected a cache of at most {most / 1e9:.1f} GB, found {size / 1e9:.1f} GB: set {VARIABLE} for more"
         )
-    others = [folder for folder in copies.iterdir() if folder.is_dir() and folder != own]
+    others = [folder for folder in copies.iterdir() if folder.is_dir() and folder.name != USERS and folder != own]
     sizes = {folder: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) for folder in others}
-    for folder in sorted(others, key=last_use):
+    in_use = used_copies(copies)
+    for folder in sorted((folder for folder in others if folder.name not in in_use), key=last_use):
         if sum(sizes.values()) + size <= most:
             break
         shutil.rmtree(folder)
         del sizes[folder]
+    if (kept := sum(sizes.values())) + size > most:
+        raise InputError(
+            f"expected room for {size / 1e9:.2f} GB more of copies, found {kept / 1e9:.2f} of {most / 1e9:.2f} GB in "
+            f"use, by this program or another: set {VARIABLE} for more"
+        )
+
+
+def note_use(copies: Path, name: str) -> None:
+    """List a copy as in use by this process until it ends; to be called while the folder of copies is locked."""
+    if copies not in _users:
+        make_directory(copies / USERS)
+        used_copies(copies)  # which removes what ended processes have left
+        file = copies / USERS / uuid.uuid4().hex
+        _users[copies] = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        lock(_users[copies])
+    os.write(_users[copies], f"{name}\n".encode())
+
+
+def used_copies(copies: Path) -> set[str]:
+    """The names of the copies that running processes use; what ended ones have left is removed."""
+    names: set[str] = set()
+    for file in (copies / USERS).glob("*"):
+        descriptor = os.open(file, os.O_RDWR)
+        try:
+            with suppress(OSError):  # where an open file can neither be read nor removed, nothing counts as in use
+                if lock(descriptor):
+                    file.unlink()
+                else:
+                    names.update(file.read_text(encoding="utf-8").split())
+        finally:
+            os.close(descriptor)
+    return names
 
 
 def last_use(folder: Path) -> float:

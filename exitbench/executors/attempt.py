@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
+from exitbench.errors import InputError
 from exitbench.executors.unit import Failure, failure_of, is_done, work_and_sign
+
+
+@dataclass(frozen=True)
+class Refusal(Failure):
+    """A unit that the system refused, which it may not do on another machine, or a moment later."""
 
 
 def perform_anywhere(unit: Any) -> Failure | None:
     """Do one unit in a folder of this attempt, and give that its name unless another attempt was faster.
 
-    Raises OSError and MemoryError, which another machine may not meet; any other exception is a :class:`Failure`.
+    No exception is raised, of which Dask's workers would tell the terminal.
     """
     if is_done(unit):
         return None
@@ -31,13 +38,22 @@ def perform_anywhere(unit: Any) -> Failure | None:
         except OSError:
             if not is_done(unit):
                 raise
-    except (OSError, MemoryError):
-        raise
+    except (OSError, MemoryError) as error:
+        failure = failure_of(unit, error)
+        return Refusal(failure.label, failure.reason)
     except Exception as error:  # whatever a plug-in raises must not stop the other units
         return failure_of(unit, error)
     finally:
         shutil.rmtree(attempt.folder, ignore_errors=True)
     return None
+
+
+def answer_or_error(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Exception | None]:
+    """A function's answer, or what a user or the system has caused instead, without a word of Dask's on that."""
+    try:
+        return function(*arguments), None
+    except (InputError, OSError) as error:
+        return None, error
 
 
 def remove_attempts(unit: Any) -> None:

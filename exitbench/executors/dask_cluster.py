@@ -6,22 +6,20 @@ that did not answer) is tried again, too.
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
+import asyncio
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from exitbench.errors import InputError, one_line
-from exitbench.executors.attempt import perform_anywhere, remove_attempts
+from exitbench.executors.attempt import Refusal, answer_or_error, perform_anywhere, remove_attempts
 from exitbench.executors.executor import Answer, Ended
+from exitbench.executors.own_cluster import end_cluster, end_workers, started_cluster, without_log
 from exitbench.executors.same_package import package_digest
 from exitbench.executors.unit import Failure, Unit, failure_of, is_done
-from exitbench.executors.worker_processes import LIBRARIES, SAFE_PATH
 from exitbench.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ SILENCE = 5.0
 """Seconds to wait without a word."""
 LOST_EACH_TIME = "the workers that were given this ended unexpectedly, one after another: did they have enough memory?"
 OTHERS = "expected the workers to have the same exitbench as this process, found"
-LOOPBACK = "127.0.0.1"
 MISSING = "expected the package 'distributed' for this executor, found none: pip install 'exitbench[dask]'"
 
 
@@ -44,7 +41,8 @@ class DaskCluster:
 
     def __init__(self, client: Client, owned: Any = None) -> None:
         self._client, self._owned = client, owned
-        self._futures: dict[str, tuple[Future, Unit]] = {}
+        self._futures: dict[str, tuple[Future, Unit, int]] = {}
+        """What is being done, and how often it is tried again where the system refuses it."""
         self._ended: SimpleQueue[str] = SimpleQueue()
         self._suspects: deque[Unit] = deque()
         """What lost its workers, perhaps only because it was given to them beside something that ended them."""
@@ -83,10 +81,10 @@ class DaskCluster:
         """Give a unit to the scheduler."""
         self._submit(unit)
 
-    def _submit(self, unit: Unit) -> None:
+    def _submit(self, unit: Unit, retries: int = RETRIES) -> None:
         key = f"{unit.label} {uuid.uuid4().hex}"
-        future = self._client.submit(perform_anywhere, unit, key=key, retries=RETRIES, pure=False)
-        self._futures[key] = (future, unit)
+        future = self._client.submit(perform_anywhere, unit, key=key, pure=False)
+        self._futures[key] = (future, unit, retries)
         future.add_done_callback(lambda done: self._ended.put(done.key))
 
     def ended(self, *, wait: bool) -> list[Ended]:
@@ -105,24 +103,28 @@ class DaskCluster:
                 break
             wait = False
             if key in self._futures:
-                future, unit = self._futures.pop(key)
+                future, unit, retries = self._futures.pop(key)
                 if self._was_lost(future):
                     self._suspects.append(unit)
+                elif isinstance(outcome := self._outcome(future, unit), Refusal) and retries:
+                    self._submit(unit, retries - 1)
                 else:
-                    ended.append((unit, self._outcome(future, unit)))
+                    ended.append((unit, outcome))
         return ended
 
-    def _alone(self, unit: Unit) -> Ended:
+    def _alone(self, unit: Unit, retries: int = RETRIES) -> Ended:
         """Do a unit with no other beside it; if it loses its workers again, it has failed."""
         self._submit(unit)
-        ((own, (future, _)),) = self._futures.items()
+        ((own, (future, *_)),) = self._futures.items()
         while self._next_key() != own:
             pass
         self._futures.clear()
         if self._was_lost(future):
             remove_attempts(unit)
             return unit, Failure(unit.label, LOST_EACH_TIME)
-        return unit, self._outcome(future, unit)
+        if isinstance(outcome := self._outcome(future, unit), Refusal) and retries:
+            return self._alone(unit, retries - 1)
+        return unit, outcome
 
     def _next_key(self) -> str:
         """The key of what has ended, once something has; one line on standard error while there is no worker."""
@@ -159,11 +161,17 @@ class DaskCluster:
         """Call a function with each of some arguments on the workers; the first exception is raised."""
         from distributed import KilledWorker
 
-        futures = [self._client.submit(function, *arguments, pure=False) for arguments in calls]
-        try:
-            return [future.result() for future in futures]
-        except KilledWorker as error:
-            raise InputError(f"expected an answer of the cluster, found that {LOST_EACH_TIME}") from error
+        futures = [self._client.submit(answer_or_error, function, *arguments, pure=False) for arguments in calls]
+        answers: list[Answer] = []
+        for future in futures:
+            try:
+                answer, error = future.result()
+            except KilledWorker as lost:
+                raise InputError(f"expected an answer of the cluster, found that {LOST_EACH_TIME}") from lost
+            if error is not None:
+                raise error
+            answers.append(answer)
+        return answers
 
     def ask_all(self, function: Callable[..., Answer], *arguments: Any) -> list[Answer]:
         """The answers of all workers that are there now."""
@@ -176,7 +184,7 @@ class DaskCluster:
 
     def stop(self) -> None:
         """Take back what was handed out; a worker ends the unit that it is at, whose files nobody looks at."""
-        waiting = [future for future, _ in self._futures.values()]
+        waiting = [future for future, *_ in self._futures.values()]
         self._futures.clear()
         self._suspects.clear()
         if waiting and self._client.status == "running":
@@ -189,9 +197,8 @@ class DaskCluster:
                 end_workers(self._owned)
             self._client.close()
             if self._owned is not None:
-                with suppress(TimeoutError):  # the system is slow to take the processes away: they are dead
-                    self._owned.close()
-                for _, unit in self._futures.values():
+                end_cluster(self._owned)
+                for _, unit, _ in self._futures.values():
                     remove_attempts(unit)
 
     def __enter__(self) -> DaskCluster:
@@ -221,25 +228,6 @@ def say(line: str) -> None:
     ProgressBar("", 1).print_line(line)
 
 
-@contextmanager
-def without_log() -> Iterator[None]:
-    """Without Dask's records of what is cut off when a client or a cluster ends."""
-    from distributed.utils import silence_logging_cmgr
-
-    with silence_logging_cmgr(logging.CRITICAL):
-        yield
-
-
-def end_workers(cluster: Any) -> None:
-    """End the processes of a local cluster: Dask asks each to close first and, after seconds, loses its patience."""
-    for nanny in cluster.workers.values():
-        process = nanny.pid
-        nanny.close_gracefully(reason="exitbench has ended")  # so that it starts no other
-        if process is not None:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
-
-
 def connected(address: str) -> DaskCluster:
     """The cluster whose scheduler listens at an address such as ``tcp://10.0.0.1:8786``."""
     require_distributed()
@@ -247,31 +235,48 @@ def connected(address: str) -> DaskCluster:
 
     try:
         try:
-            client = Client(address, timeout=min(SILENCE, PATIENCE))
+            require_answer(address, min(SILENCE, PATIENCE))
         except OSError:
             say(f"no scheduler at {address} yet: waiting for {PATIENCE:.0f} s")
-            client = Client(address, timeout=PATIENCE)
-    except (OSError, ValueError) as error:
+            require_answer(address, PATIENCE)
+        client = Client(address, timeout=PATIENCE)
+    except (OSError, ValueError, TypeError) as error:  # the last where TLS is asked for and not set up
         raise InputError(f"expected a Dask scheduler at {address}, found none: {one_line(error)}") from error
     return DaskCluster(client)
+
+
+def require_answer(address: str, seconds: float) -> None:
+    """Raise OSError unless something at an address speaks Dask's language within so many seconds.
+
+    A client would wait for ever for the first word of what takes a connection and says nothing.
+    """
+    from distributed.comm import connect
+    from distributed.security import Security
+    from distributed.utils import LoopRunner
+
+    async def greet() -> None:
+        arguments = Security().get_connection_args("client")
+        try:
+            comm = await asyncio.wait_for(connect(address, timeout=seconds, **arguments), seconds)
+        except TimeoutError as error:
+            raise TimeoutError(f"no answer within {seconds:.0f} s") from error
+        await comm.close()
+
+    LoopRunner().run_sync(greet)
 
 
 def local_cluster(jobs: int) -> DaskCluster:
     """A cluster of ``jobs`` processes on this machine, which only this machine can reach."""
     require_distributed()
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
-    cluster = LocalCluster(
-        n_workers=jobs,
-        threads_per_worker=1,
-        processes=True,
-        host=LOOPBACK,
-        # Any free port: without bokeh there is a page of numbers all the same.
-        dashboard_address=f"{LOOPBACK}:0",
-        # As in the workers of a local pool: one thread each, and nothing from the current folder.
-        env={**{library: os.environ.get(library, "1") for library in LIBRARIES}, SAFE_PATH: "1"},
-    )
-    return DaskCluster(Client(cluster), owned=cluster)
+    cluster = started_cluster(jobs)
+    try:
+        client = Client(cluster)
+    except BaseException:
+        end_cluster(cluster)
+        raise
+    return DaskCluster(client, owned=cluster)
 
 
 def has_dashboard() -> bool:

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from exitbench.errors import InputError, one_line
 from exitbench.executors.executor import Executor
@@ -29,13 +30,26 @@ def named_executor(name: str, jobs: int | None, default_jobs: int, modules: Sequ
         return dask_cluster.local_cluster(count)
     address = name.startswith(("tcp://", "tls://"))
     file, _, function = name.rpartition(":")
-    if not address and not file.endswith(".py"):
+    if not (names_port(name) if address else file.endswith(".py")):
         raise InputError(f"expected --executor {FORMS}, found {name!r}")
     if jobs is not None:
         raise InputError(f"--jobs counts processes that exitbench starts: expected none beside --executor {name}")
     if address:
         return dask_cluster.connected(name)
     return dask_cluster.DaskCluster(own_client(Path(file), function))
+
+
+def names_port(address: str) -> bool:
+    """Whether an address such as ``tcp://10.0.0.1:8786`` has a host and a possible port.
+
+    >>> names_port("tcp://10.0.0.1:8786"), names_port("tcp://10.0.0.1"), names_port("tcp://10.0.0.1:99999")
+    (True, False, False)
+    """
+    try:
+        parts = urlsplit(address)
+        return bool(parts.hostname and parts.port)
+    except ValueError:
+        return False
 
 
 def own_client(file: Path, function: str) -> Any:
@@ -55,12 +69,17 @@ def own_client(file: Path, function: str) -> Any:
         spec.loader.exec_module(module)
         make = getattr(module, function, None)
         client = make() if callable(make) else None
-    except Exception as error:  # the user's code: whatever it raises is theirs to read
+    except (Exception, SystemExit) as error:  # the user's code: whatever it raises is theirs to read
         raise InputError(f"--executor: {file} failed with {type(error).__name__}: {one_line(error)}") from error
-    if make is None:
-        raise InputError(f"--executor: expected a function {function!r} in {file}, found none")
+    if not callable(make):
+        present = "none" if make is None else type(make).__name__
+        raise InputError(f"--executor: expected a function {function!r} in {file}, found {present}")
     if not isinstance(client, Client):
         raise InputError(
             f"--executor: expected {file}:{function} to return a Dask client, found {type(client).__name__}"
+        )
+    if client.status != "running":
+        raise InputError(
+            f"--executor: expected {file}:{function} to return a running client, found a {client.status} one"
         )
     return client

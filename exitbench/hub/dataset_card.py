@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -11,6 +10,8 @@ from exitbench.printable import printable
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10**7, "1M<n<10M"))
 """The hub's words for a number of rows."""
 
+NOT_PLAIN = re.compile(r"[^ !#-\[\]-~]")
+"""Whatever stands between quotes of YAML as an escape: all but printable ASCII, quotes and backslashes among it."""
 NO_MARKUP = re.compile(r"[^A-Za-z0-9 .,:;=/+()-]")
 MOST_CLASSES = 20
 """As many are named; the manifest names them all."""
@@ -22,16 +23,26 @@ def dataset_card(card: dict[str, Any], address: str, licence: str | None = None)
 
 
 def card_header(card: dict[str, Any], licence: str | None) -> str:
-    """The YAML header; every value is JSON, which YAML contains, so that no name can end the header."""
+    """The YAML header; every text is quoted and escaped, so that no name can end the header."""
     size = next((word for bound, word in SIZES if card["rows"] < bound), "n>10M")
-    values = {
+    values: dict[str, str | bool | list[str]] = {
         "pretty_name": f"{card['model']} on {card['task']} ({card['split']}): outputs of every layer",
         "tags": ["exitbench", "early-exit"],
         "size_categories": [size],
         "viewer": False,
         **({} if licence is None else {"license": licence}),
     }
-    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())
+    return "".join(f"{key}: {yaml_value(value)}\n" for key, value in values.items())
+
+
+def yaml_value(value: str | bool | list[str]) -> str:
+    """A value on one line of YAML; half a surrogate pair, which is no character, becomes a question mark."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(yaml_value, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    whole = value.encode(errors="replace").decode()
+    return '"' + NOT_PLAIN.sub(lambda sign: f"\\U{ord(sign[0]):08x}", whole) + '"'
 
 
 def card_body(card: dict[str, Any], address: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import torch
@@ -12,6 +14,9 @@ from accelerate.state import AcceleratorState
 from exitbench.errors import InputError, did_you_mean
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
+
+PARTICULAR = "ACCELERATE_TORCH_DEVICE"
+"""Where accelerate looks for a particular device of a single process."""
 
 
 def runs_on_cpu(device: str) -> bool:
@@ -24,15 +29,43 @@ def runs_on_cpu(device: str) -> bool:
         raise InputError(f"expected --device auto, cpu, cuda, cuda:N or mps, found {device!r}")
     if kind != "cpu" and (accelerator is None or accelerator.type != kind):
         raise InputError(f"expected a {kind} device on this machine for --device {device}, found none")
-    if ":" in device:
-        # The place where accelerate looks for a particular device of a single process.
-        os.environ["ACCELERATE_TORCH_DEVICE"] = device
     return kind == "cpu"
 
 
 def processes(device: str = "auto") -> PartialState:
-    """This process among those of ``accelerate launch``: its rank, their number, its device, a barrier."""
-    return PartialState(cpu=runs_on_cpu(device))
+    """This process among those of ``accelerate launch``: its rank, their number, its device, a barrier.
+
+    A process alone may ask for one device after the other; accelerate would go on with the first.
+    """
+    on_cpu = runs_on_cpu(device)
+    with particular(device):
+        state = PartialState(cpu=on_cpu)
+        if state.num_processes == 1 and not is_device_meant(device, state.device, on_cpu=on_cpu):
+            PartialState._reset_state()
+            state = PartialState(cpu=on_cpu)
+    return state
+
+
+def is_device_meant(device: str, present: torch.device, *, on_cpu: bool) -> bool:
+    """Whether a device is the one that ``device`` (auto, cpu, cuda, cuda:N, mps) means."""
+    if on_cpu or device == "auto":
+        return (present.type == "cpu") == on_cpu
+    return present == torch.device(device) if ":" in device else present.type == device
+
+
+@contextmanager
+def particular(device: str) -> Iterator[None]:
+    """Let accelerate find a device that is named with its number."""
+    before = os.environ.get(PARTICULAR)
+    if ":" in device:
+        os.environ[PARTICULAR] = device
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(PARTICULAR, None)
+        else:
+            os.environ[PARTICULAR] = before
 
 
 def leave_group() -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,16 @@ from exitbench.errors import InputError
 from tests.support.command_line import QUICK, exit_code
 
 URL = "memory://caches/m-a-dev"
+
+IN_USE = """
+import sys
+from pathlib import Path
+from exitbench.cache.object_store import note_use
+
+note_use(Path(sys.argv[1]), sys.argv[2])
+print("noted", flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +79,12 @@ def test_other_bytes_than_the_manifest_lists_are_refused_and_the_next_call_goes_
     ("url", "message"),
     [
         ("memory://caches/none", "expected a cache, found no manifest.json"),
-        ("memory://", "expected the URL of a cache, found one without a name"),
+        ("memory://", "expected the URL of a cache, found one without a folder's name"),
+        ("memory://caches/..", "expected the URL of a cache, found one without a folder's name"),
+        ("memory://caches/..\\..\\mine", "expected the URL of a cache, found one without a folder's name"),
+        ("memory://caches/a\0b", "expected the URL of a cache, found one without a folder's name"),
+        (f"memory://caches/{'a' * 300}", "expected the URL of a cache, found one without a folder's name"),
+        ("s3://bucket/cache?nonsense=1", "found: .*nonsense"),
         ("nosuch://bucket/cache", "expected a URL that pyarrow or fsspec can open"),
     ],
 )
@@ -85,7 +102,12 @@ def test_a_manifest_that_leaves_its_folder_is_refused(cache, memory, copies):
     assert not copies.exists()
 
 
-def test_the_copies_used_longest_ago_make_room(tmp_path, monkeypatch):
+def end_uses(copies: Path) -> None:
+    """What the system does when a process ends: its files are closed, and their locks given up."""
+    os.close(object_store._users.pop(copies))
+
+
+def test_the_copies_used_longest_ago_make_room(tmp_path, copies, monkeypatch):
     store, made = fsspec.filesystem("memory"), {}
     for number in range(3):
         made[number] = synthetic_cache(tmp_path / f"c{number}", rows=30, layers=3, width=4, seed=number)
@@ -95,12 +117,41 @@ def test_the_copies_used_longest_ago_make_room(tmp_path, monkeypatch):
     first, second = fetched_cache("memory://lru/c0"), fetched_cache("memory://lru/c1")
     for number, path in enumerate((second, first)):  # the first was used last
         os.utime(path / "manifest.json", (number, number))
+    end_uses(copies)
     third = fetched_cache("memory://lru/c2")
     assert [path.exists() for path in (first, second, third)] == [True, False, True]
     monkeypatch.setattr(object_store, "parse_memory", lambda text: size // 2)
     with pytest.raises(InputError, match=r"expected a cache of at most 0\.0 GB"):
         fetched_cache("memory://lru/c1")
     store.rm("/lru", recursive=True)
+
+
+@pytest.mark.process
+def test_a_copy_that_is_in_use_makes_no_room(cache, memory, tmp_path, copies, monkeypatch):
+    other = synthetic_cache(tmp_path / "other", rows=30, layers=3, width=4, seed=7)
+    memory.put(f"{other}/", "/caches/other/", recursive=True)
+    size = sum(file.stat().st_size for file in cache.iterdir())
+    monkeypatch.setattr(object_store, "parse_memory", lambda text: int(1.5 * size))
+    path = fetched_cache(URL)
+    refused = pytest.raises(InputError, match=r"expected room for .* in use, .*: set EXITBENCH_COPIES for more")
+    with refused:
+        fetched_cache("memory://caches/other")
+    program = [sys.executable, "-c", IN_USE, copies, path.parent.name]
+    user = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert user.stdout.readline() == b"noted\n"
+    end_uses(copies)
+    with refused:
+        fetched_cache("memory://caches/other")
+    assert contents(path) == contents(cache)
+    user.communicate()
+    assert contents(fetched_cache("memory://caches/other")) == contents(other)
+    assert not path.exists()
+
+
+def test_a_wrong_size_of_all_copies_is_named(memory, monkeypatch):
+    monkeypatch.setenv("EXITBENCH_COPIES", "a lot")
+    with pytest.raises(InputError, match=r"^EXITBENCH_COPIES: expected .* such as 2GB, at least 100MB, found 'a lot'"):
+        fetched_cache(URL)
 
 
 def test_a_folder_is_copied_to_a_store_with_its_record_last(tmp_path, monkeypatch):
@@ -127,6 +178,21 @@ def test_a_folder_is_copied_to_a_store_with_its_record_last(tmp_path, monkeypatc
     refuse_finished_copy("memory://results/run", force=True)
     refuse_finished_copy("memory://results/other", force=False)
     store.rm("/results", recursive=True)
+
+
+def test_a_store_that_keeps_other_bytes_than_it_was_sent_is_found_out(memory, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("run.json", "results.parquet"):
+        (folder / name).write_text("12345")
+
+    def framed(source, stream, _):
+        stream.write(b"5;\r\n" + source.read())
+
+    monkeypatch.setattr(object_store.shutil, "copyfileobj", framed)
+    with pytest.raises(InputError, match=r"memory://caches/out: expected 5 bytes of results\.parquet there, found 9"):
+        upload_folder(folder, "memory://caches/out")
+    assert not memory.exists("/caches/out/run.json")
 
 
 @pytest.mark.long
@@ -185,9 +251,18 @@ def test_a_store_that_takes_nothing_is_found_out_before_the_run(memory, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_password_in_a_url_is_neither_taken_nor_shown(tmp_path, monkeypatch, capsys):
+SECRET = (
+    "s3://key:top/secret@bucket/cache",
+    "s3://bucket/cache?region=us-east-1&secret_key=secret",
+    "abfs://container@account.blob.core.windows.net/cache?sas_token=secret",
+    "https://host/bucket/cache?se=2030&sig=secret",
+    "https://host/cache?X-Amz-Credential=secret",
+)
+
+
+@pytest.mark.parametrize("url", SECRET)
+def test_credentials_in_a_url_are_neither_taken_nor_shown(url, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    url = "s3://key:top/secret@bucket/cache"
     assert exit_code("inspect", url) == 2
     assert exit_code("run", "smoke", "--signals", "deebert", "--out", url) == 2
     said = "".join(capsys.readouterr())

@@ -23,7 +23,7 @@ from exitbench.benchmarks.suites.suite_file import suite_of_caches
 from exitbench.cache import synthetic_cache
 from exitbench.errors import InputError
 from exitbench.executors import dask_cluster, same_package
-from exitbench.executors.attempt import perform_anywhere
+from exitbench.executors.attempt import Refusal, perform_anywhere
 from exitbench.executors.dask_cluster import LOST_EACH_TIME, DaskCluster, connected, local_cluster
 from exitbench.executors.executor import perform_all
 from exitbench.executors.named_executor import named_executor
@@ -320,8 +320,7 @@ def test_an_attempt_that_comes_second_leaves_the_first_ones_work(tmp_path):
 
 
 def test_an_attempt_whose_run_was_given_up_makes_no_folder(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        perform_anywhere(Note(tmp_path / "gone" / "unit"))
+    assert isinstance(perform_anywhere(Note(tmp_path / "gone" / "unit")), Refusal)
     assert not (tmp_path / "gone").exists()
 
 

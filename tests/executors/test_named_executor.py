@@ -19,7 +19,19 @@ def test_the_local_pool_has_as_many_processes_as_asked_or_as_there_is_work_for()
         assert executor.jobs == expected
 
 
-@pytest.mark.parametrize("name", ["", "rau", "http://127.0.0.1:8786", "client.toml:make", "client.py"])
+WRONG = [
+    "",
+    "rau",
+    "http://127.0.0.1:8786",
+    "client.toml:make",
+    "client.py",
+    "tcp://10.0.0.1",
+    "tcp://a:99999",
+    "tls://:1",
+]
+
+
+@pytest.mark.parametrize("name", WRONG)
 def test_any_other_form_is_refused_with_the_four(name: str) -> None:
     with pytest.raises(InputError, match="expected --executor local, dask, tcp://HOST:PORT or FILE"):
         named_executor(name, None, 1)
@@ -51,6 +63,8 @@ def test_without_the_extra_every_verb_says_in_a_line_what_to_install(
         ("def make(): return 3", "to return a Dask client, found int"),
         ("def make(): raise KeyError('queue')", "client.py failed with KeyError: 'queue'"),
         ("import no_such_thing", "client.py failed with ModuleNotFoundError"),
+        ("import sys\ndef make(): sys.exit(3)", "client.py failed with SystemExit: 3"),
+        ("make = 3", "expected a function 'make' in .*client.py, found int"),
     ],
 )
 def test_a_file_that_makes_no_client_is_refused_in_a_line(tmp_path: Path, source: str | None, message: str) -> None:
@@ -68,5 +82,9 @@ def test_a_file_may_make_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     import distributed
 
     monkeypatch.setattr(distributed, "Client", Client)
-    (tmp_path / "client.py").write_text("import distributed\ndef make(): return distributed.Client(address='here')")
-    assert own_client(tmp_path / "client.py", "make").address == "here"
+    file = tmp_path / "client.py"
+    file.write_text("import distributed\ndef make(): return distributed.Client(address='here', status='running')")
+    assert own_client(file, "make").address == "here"
+    file.write_text("import distributed\ndef make(): return distributed.Client(status='closed')")
+    with pytest.raises(InputError, match="to return a running client, found a closed one"):
+        own_client(file, "make")

@@ -17,7 +17,9 @@ def results_so_far() -> list[Measured]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if results:
+    if terminalreporter.config.option.markexpr == "gpu" and not torch.cuda.is_available():
+        terminalreporter.write_line("no GPU: torch.cuda finds none here, so nothing was checked")
+    elif results:
         good = sum(measured.holds for measured in results)
-        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+        device = torch.cuda.get_device_name()
         terminalreporter.write_line(f"{device}: {good} of {len(results)} checks hold: {'; '.join(map(str, results))}")

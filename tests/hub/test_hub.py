@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import huggingface_hub.constants
 import pytest
 import yaml
+from huggingface_hub import DatasetCard
 from markdown_it import MarkdownIt
 
 from exitbench.cache import Cache, synthetic_cache, verify
@@ -22,6 +23,7 @@ from exitbench.hub.dataset_card import dataset_card, without_markup
 from exitbench.hub.hub_address import HubAddress, parse_address
 from exitbench.hub.pull_cache import pull_cache
 from exitbench.hub.push_cache import push_cache
+from tests.support.for_each import for_each
 from tests.support.hub_server import TOKEN, Hub, running_hub
 
 pytestmark = pytest.mark.long
@@ -221,6 +223,32 @@ def test_the_card_says_what_the_cache_holds(cache: Path) -> None:
     accuracies = ", ".join(f"{value:g}" for value in card["accuracy_per_layer"])
     assert f"in percent: {accuracies}." in body
     assert "| rows | 90, role test |" in body
+
+
+ODD = [
+    "x: y",
+    "no",
+    "1e3",
+    "---",
+    "é — 漢",
+    "a\n---\nlicense: mit",
+    "\"'",
+    "{}",
+    "\u2028\x85\x00\x1b[31m",
+    "&a *b",
+    "\\ud83d",
+    "😀",
+]
+
+
+@for_each(name=ODD)
+def test_the_hub_reads_every_name_and_licence_as_it_is(name: str, cache: Path) -> None:
+    card = cache_card(Cache(cache)) | {"model": name, "task": name}
+    header = DatasetCard(dataset_card(card, str(ADDRESS), name)).data.to_dict()
+    assert header["license"] == name
+    assert header["pretty_name"].startswith(f"{name} on {name} (")
+    assert header["pretty_name"].encode()
+    assert header.keys() == {"pretty_name", "tags", "size_categories", "viewer", "license"}
 
 
 def test_a_hostile_name_is_neither_markup_nor_a_key_of_the_header(tmp_path: Path, cache: Path) -> None:

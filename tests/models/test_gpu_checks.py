@@ -64,6 +64,16 @@ def test_exits_that_are_not_those_of_the_replay_are_seen(tmp_path: Path, monkeyp
     assert not CHECKS["live exits"]("cpu", tmp_path).holds
 
 
+@pytest.mark.parametrize("check", ["collect", "live exits"])
+def test_a_cache_of_another_device_is_no_check_of_this_one(
+    check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect = gpu_checks.collect
+    monkeypatch.setattr(gpu_checks, "collect", lambda *words, **options: collect(*words, **options | {"device": "cpu"}))
+    with pytest.raises(AssertionError, match="expected a cache made on meta, found one made on cpu"):
+        CHECKS[check]("meta", tmp_path)
+
+
 def test_what_was_measured_is_said_with_its_limit() -> None:
     assert str(Measured("collect differs from the CPU by", 3e-6, 1e-4)) == (
         "collect differs from the CPU by 3e-06 (at most 0.0001)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +23,9 @@ def chosen_executor(name: str, jobs: int | None, default_jobs: int, modules: Seq
     from exitbench.executors.named_executor import LOCAL, named_executor
 
     executor = named_executor(name, jobs, default_jobs, modules)
-    if name != LOCAL:
-        echo(f"executor: {executor.description}", err=True)
+    with ExitStack() as stack:
+        stack.push(executor.__exit__)  # of what is interrupted before its caller has it
+        if name != LOCAL:
+            echo(f"executor: {executor.description}", err=True)
+        stack.pop_all()
     return executor

@@ -118,8 +118,8 @@ def test_fits_and_much_to_read_go_to_the_workers(suite, tmp_path):
         cache.score for cache in cache_units(suite, plan_run(suite, load_registry()), [], tmp_path, tuple(SCHEMAS))
     ]
     workers = Workers(2)
-    assert not stages.scores_here(units, workers, learns=True)
-    assert stages.scores_here(units, workers, learns=False)
+    assert not stages.scores_here(units, workers, takes_long=True)
+    assert stages.scores_here(units, workers, takes_long=False)
     sizes = [sum(file.stat().st_size for file in path.rglob("*.safetensors")) for path in suite.caches]
     assert [stages.bytes_to_read(unit) for unit in units] == sizes
 

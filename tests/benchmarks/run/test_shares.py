@@ -91,6 +91,24 @@ def test_a_run_does_not_begin_while_a_part_is_at_work(suite, tmp_path) -> None:
     assert json.loads((out / ".exitbench.json").read_text())["files"] == {"run": ["run.json"]}
 
 
+@pytest.mark.long
+def test_parts_of_another_run_are_not_thrown_away_unasked(suite, expected, tmp_path) -> None:
+    out = tmp_path / "out"
+    run_part(suite.asking(seed=5), out, (1, 2))
+    run_part(suite, out, (2, 2))
+    kept = sorted((out / ".units/part-1-of-2").glob("*/done.json"))
+    with pytest.raises(InputError, match=r"expected part 1 of 2 in .*out to be of this run, found units of another"):
+        run_suite(suite, out)
+    assert kept
+    assert all(file.is_file() for file in kept)
+    run_part(suite, out, (1, 2))  # what else lies there is of no consequence
+    assert run_suite(suite, out).complete
+    assert digests(out) == expected
+    run_part(suite.asking(seed=5), other := tmp_path / "other", (1, 2))
+    assert run_suite(suite, other, force=True).complete
+    assert digests(other) == expected
+
+
 def test_only_folders_that_are_named_as_parts_are_parts(tmp_path):
     for name in ("part-2-of-3", "part-1-of-3", "part-a-of-b"):
         (tmp_path / name).mkdir()
