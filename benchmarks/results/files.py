@@ -14,6 +14,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import whole_file, write_text
 from exitbench.benchmarks.results.record_schema import record_problem
+from exitbench.benchmarks.results.rows_by_cache import RowsByCache
 from exitbench.benchmarks.results.schema import ACROSS, KEY, SCHEMAS, Row, plain_values, rows_of
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
 from exitbench.errors import InputError, one_line
@@ -116,6 +117,11 @@ class RunFiles:
         """One of :data:`SCHEMAS` as its columns lie in the file; raises InputError like :meth:`table`."""
         return self._read(name)
 
+    def by_cache(self, name: str) -> RowsByCache:
+        """One of :data:`SCHEMAS` for whoever wants the rows of single caches; raises InputError like :meth:`table`."""
+        self.require(name)
+        return RowsByCache(self.path / f"{name}.parquet")
+
     def samples_at(self, protocol: str, point: str) -> pa.Table:
         """The rows of ``samples.parquet`` of one protocol and operating point; raises InputError like :meth:`table`.
 
@@ -153,6 +159,21 @@ class RunFiles:
             return read(table)
         except ValueError as error:
             raise InputError(f"{self.path / f'{name}.parquet'}: {one_line(error)}") from None
+
+    def readable_column(self, name: str, column: str, read: Callable[[pa.ChunkedArray], Kind]) -> Kind:
+        """What ``read`` makes of a column of one of :data:`SCHEMAS`, texts as a dictionary; raises InputError."""
+        texts = [column] if pa.types.is_string(SCHEMAS[name].field(column).type) else None
+
+        def column_of(file: Path) -> pa.Table:
+            with pq.ParquetFile(file, read_dictionary=texts) as parquet:
+                return parquet.read([column]) if parquet.num_row_groups else parquet.schema_arrow.empty_table()
+
+        self.require(name)
+        file = self.path / f"{name}.parquet"
+        try:
+            return read(column_of(file)[column])
+        except (ValueError, OSError) as error:
+            raise InputError(f"{file}: {one_line(error)}") from None
 
     def plain_rows(self, name: str) -> list[dict[str, Any]]:
         """One of :data:`SCHEMAS` as plain values, an absent number as NaN, anything else that is absent as None.

@@ -1,30 +1,88 @@
-"""Where a row with some key stands in a result file: sixteen bytes a row, where a dictionary of keys takes hundreds."""
+"""Where rows with some key stand in a result file: sixteen bytes a row, where a dictionary of keys takes hundreds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 Key = tuple[Hashable, ...]
+MOST = 2**62
+"""Combinations that one whole number tells apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class CodedColumn:
+    """A column as numbers, [rows], and the value that each stands for."""
+
+    codes: NDArray[np.integer[Any]]
+    values: Sequence[Any]
+
+    @cached_property
+    def code_of(self) -> dict[Any, int]:
+        """The number of every value."""
+        return {value: code for code, value in enumerate(self.values)}
+
+    def among(self, values: Sequence[Any]) -> NDArray[np.bool_]:
+        """Which rows have one of some values, [rows]."""
+        wanted = np.zeros(len(self.values) + 1, dtype=bool)
+        wanted[[self.code_of[value] for value in values if value in self.code_of]] = True
+        return np.asarray(wanted[self.codes])
 
 
 class KeyIndex:
-    """The positions of rows by their ``keys``, of which ``key_at`` gives the one at a position again.
+    """The positions of rows by their values in some columns, which together are one whole number.
 
-    Keys are found by their hashes and then compared, so that two keys with one hash are no mistake.
+    A key may leave out the last columns: it stands for all rows that have its values in the first ones.
     """
 
-    def __init__(self, keys: Iterable[Key], key_at: Callable[[int], Key]) -> None:
-        hashes = np.fromiter(map(hash, keys), dtype=np.int64)
-        self._order = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[self._order]
-        self._key_at = key_at
+    def __init__(self, columns: Sequence[CodedColumn]) -> None:
+        self._columns = columns
+        self._seen: dict[int, NDArray[np.int64]] = {}
+        """Where a column would make the numbers too large: the different ones before it, which their ranks replace."""
+        together, most = np.zeros(len(columns[0].codes), dtype=np.int64), 1
+        for number, column in enumerate(columns):
+            if most * len(column.values) >= MOST:
+                self._seen[number], together = np.unique(together, return_inverse=True)
+                most = len(self._seen[number])
+            together = together * len(column.values) + column.codes
+            most *= len(column.values)
+        self._order = np.argsort(together, kind="stable")
+        self._sorted = together[self._order]
 
     def __getitem__(self, key: Key) -> int:
         """The position of the last row with this key, as in a dictionary."""
-        first, end = (np.searchsorted(self._hashes, np.int64(hash(key)), side) for side in ("left", "right"))
-        for position in self._order[first:end][::-1].tolist():
-            if self._key_at(position) == key:
-                return int(position)
-        raise KeyError(key)
+        positions = self.positions(key)
+        if not len(positions):
+            raise KeyError(key)
+        return int(positions[-1])
+
+    def positions(self, key: Key) -> NDArray[np.int64]:
+        """The positions of all rows with this key, in the order of the file."""
+        first, end = np.searchsorted(self._sorted, self._numbers_of(key))
+        return np.sort(self._order[first:end])
+
+    def first_positions(self) -> NDArray[np.int64]:
+        """The first row of every key, in the order of the file."""
+        starts = np.flatnonzero(np.diff(self._sorted, prepend=-1))
+        return np.sort(self._order[starts])
+
+    def _numbers_of(self, key: Key) -> tuple[int, int]:
+        """The numbers that rows with a key have: from the first on, and below the second."""
+        low, high = 0, 1
+        for number, column in enumerate(self._columns):
+            if number in self._seen:
+                low, high = np.searchsorted(self._seen[number], (low, high)).tolist()
+            if number >= len(key):
+                low, high = low * len(column.values), high * len(column.values)
+                continue
+            code = column.code_of.get(key[number])
+            if code is None or high == low:
+                return 0, 0
+            low = low * len(column.values) + code
+            high = low + 1
+        return low, high

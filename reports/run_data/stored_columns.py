@@ -1,0 +1,122 @@
+"""The columns of a large result file: read when somebody asks for them, texts as small numbers.
+
+A run over hundreds of caches has millions of rows, each of which takes a kilobyte as Python's values and a tenth of
+that in columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from exitbench.benchmarks.results.files import RunFiles
+from exitbench.benchmarks.results.operating_point import operating_point
+from exitbench.benchmarks.results.schema import SCHEMAS
+from exitbench.reports.run_data.key_index import CodedColumn, KeyIndex
+
+CellOf = Callable[[int], Any]
+
+
+class StoredColumns:
+    """The columns of one of a run's files, and the plain value of any cell.
+
+    ``absent`` is what stands for a number that is not there. Raises InputError for odd operating points.
+    """
+
+    def __init__(self, files: RunFiles, name: str, absent: float | None) -> None:
+        self._files, self._name, self._absent = files, name, absent
+        self.size = files.count(name)
+        self.names: tuple[str, ...] = tuple(SCHEMAS[name].names)
+        self._coded: dict[str, CodedColumn] = {}
+        self._cells: dict[str, CellOf] = {}
+        self.coded("operating_point")
+
+    def cell(self, name: str, row: int) -> Any:
+        """The value in a column of a row, an operating point as one; an absent layer, count, text or flag is None."""
+        return self.cells_of(name)(row)
+
+    def cells_of(self, name: str) -> CellOf:
+        """What gives the plain value of any row of a column."""
+        if name not in self._cells:
+            self._cells[name] = self._read_cells(name)
+        return self._cells[name]
+
+    def coded(self, name: str) -> CodedColumn:
+        """A column of texts, operating points or layers as numbers; the last of its values is None."""
+        if name not in self._coded:
+            words_of = {"operating_point": operating_point}.get(name)
+            self._coded[name] = self._files.readable_column(
+                self._name, name, lambda column: coded_column(column, words_of)
+            )
+        return self._coded[name]
+
+    def present(self, name: str) -> NDArray[np.bool_]:
+        """Which rows have a value in a column, [rows]; NaN is one."""
+        column = self._files.readable_column(self._name, name, lambda column: column.is_valid())
+        return np.asarray(column.to_numpy(), dtype=bool)
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """A column of numbers, [rows]; NaN where there is none."""
+        return np.asarray(self._files.readable_column(self._name, name, pa.ChunkedArray.to_numpy), dtype=np.float64)
+
+    def positions_where(self, wanted: Mapping[str, Sequence[Any]]) -> NDArray[np.int64]:
+        """The rows that have one of some values in each of some columns, in the order of the file."""
+        kept = np.ones(self.size, dtype=bool)
+        for name, values in wanted.items():
+            kept &= self.coded(name).among(values)
+        return np.flatnonzero(kept)
+
+    def index(self, names: Sequence[str]) -> KeyIndex:
+        """Rows by their values in some columns."""
+        return KeyIndex([self.coded(name) for name in names])
+
+    def distinct(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """The different values of some columns together, in the order in which they first appear."""
+        values = [self.cells_of(name) for name in names]
+        firsts = self.index(names).first_positions()
+        return [tuple(value(row) for value in values) for row in firsts.tolist()]
+
+    def _read_cells(self, name: str) -> CellOf:
+        if name == "layer" or pa.types.is_string(SCHEMAS[self._name].field(name).type):
+            coded = self.coded(name)
+            codes, words = coded.codes, coded.values
+            return lambda row: words[codes[row]]
+        absent = self._absent
+        return self._files.readable_column(self._name, name, lambda column: number_cells(column, absent))
+
+
+def coded_column(column: pa.ChunkedArray, value_of: Callable[[Any], Any] | None = None) -> CodedColumn:
+    """A column as numbers in as few bytes as they need, its values as ``value_of`` makes them."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    encoded = column.unify_dictionaries().combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):  # one without rows, in some versions of pyarrow
+        encoded = pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], column.type.value_type))
+    words: list[Any] = encoded.dictionary.to_pylist()
+    codes = np.asarray(encoded.indices.fill_null(len(words)))
+    if value_of is not None:  # two texts may be one value
+        values = list(map(value_of, words))
+        words = list(dict.fromkeys(values))
+        codes = np.array([*map(words.index, values), len(words)])[codes]
+    small = np.int16 if len(words) < np.iinfo(np.int16).max else np.int32
+    return CodedColumn(codes.astype(small), [*words, None])
+
+
+def number_cells(column: pa.ChunkedArray, absent: float | None) -> CellOf:
+    """What gives the plain value of any row of a column of numbers, counts or flags."""
+    whole = column.null_count == 0
+    present = None if whole else np.asarray(column.is_valid().to_numpy(), dtype=bool)
+    if pa.types.is_floating(column.type):
+        numbers = column.to_numpy()
+        if present is None:
+            return lambda row: float(numbers[row])
+        return lambda row: float(numbers[row]) if present[row] else absent
+    kind = bool if pa.types.is_boolean(column.type) else int
+    counts = column.fill_null(kind(0)).to_numpy()
+    if present is None:
+        return lambda row: kind(counts[row])
+    return lambda row: kind(counts[row]) if present[row] else None
