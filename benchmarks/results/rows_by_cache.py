@@ -6,6 +6,7 @@ says so in its statistics. A group that says nothing, or may hold several caches
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 class RowsByCache:
     """A parquet file with a column ``cache``; only its footer is read before somebody asks for rows.
 
-    ``rows_read`` counts the rows that were, whether they were wanted or not.
+    ``rows_read`` counts the rows that were, with all their columns, wanted or not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,13 +26,14 @@ class RowsByCache:
         self._footer = pq.read_metadata(path)
         self.rows_read = 0
 
-    def of(self, cache: str) -> pa.Table:
-        """The rows of one cache in the order of the file."""
+    def of(self, cache: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of one cache in the order of the file; of ``columns``, the cache among them, only those."""
         certain, possible = self._groups.get(cache, []), self._unclear
         numbers = sorted([*certain, *(number for number, (low, high) in possible.items() if low <= cache <= high)])
         with pq.ParquetFile(self._path, metadata=self._footer) as file:
-            table = file.read_row_groups(numbers) if numbers else file.schema_arrow.empty_table()
-        self.rows_read += table.num_rows
+            table = file.read_row_groups(numbers, columns) if numbers else file.schema_arrow.empty_table()
+        if columns is None:
+            self.rows_read += table.num_rows
         return table if len(numbers) == len(certain) else table.filter(pc.equal(table["cache"], cache))
 
     @cached_property
