@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import whole_file, write_text
@@ -29,6 +30,10 @@ GROUP_ROWS = 1 << 18
 """Rows of units' tables that are written, and joined, together: with all their texts some hundred megabytes."""
 
 
+ROW_GROUP = 1 << 20
+"""Rows of a result file that are compressed, and read, together."""
+
+
 def read_parquet(path: Path) -> pa.Table:
     """A parquet file as a table; pyarrow's own ``read_table`` loads what reads whole folders first."""
     with pq.ParquetFile(path) as file:
@@ -41,9 +46,9 @@ def write_table(path: Path, table: pa.Table, level: int | None = None) -> None:
 
     A higher ``level`` of compression takes longer and makes files a little smaller, for those that are kept.
     """
-    plain, rows = table.replace_schema_metadata(None), 1 << 20
+    plain = table.replace_schema_metadata(None)
     with whole_file(path) as temporary:
-        pq.write_table(plain, temporary, compression="zstd", compression_level=level, row_group_size=rows)
+        pq.write_table(plain, temporary, compression="zstd", compression_level=level, row_group_size=ROW_GROUP)
 
 
 def write_part(path: Path, table: pa.Table) -> None:
@@ -73,11 +78,35 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 
 def check_unique(results: pa.Table) -> None:
     """Raise ValueError when two rows of ``results.parquet`` share a key: a defect, not a user's error."""
-    counts = Counter(zip(*(results[name].to_pylist() for name in KEY), strict=True))
-    double = [key for key, count in counts.items() if count > 1]
+    counts = results.group_by(list(KEY)).aggregate([([], "count_all")])
+    double = counts.filter(pc.greater(counts["count_all"], 1)).to_pylist()
     if double:
-        rows = sum(counts[key] for key in double)
-        raise ValueError(f"{rows} rows share keys, the first: {dict(zip(KEY, double[0], strict=True))}")
+        rows = sum(key.pop("count_all") for key in double)
+        raise ValueError(f"{rows} rows share keys, the first: {double[0]}")
+
+
+@contextmanager
+def table_in_pieces(path: Path, name: str) -> Iterator[Callable[[pa.Table], None]]:
+    """A parquet file that is whole when the block ends, and what adds a table to its end.
+
+    The bytes are those that :func:`write_table` makes of all tables together; no more than a row group is kept.
+    """
+    schema, kept = SCHEMAS[name], [SCHEMAS[name].empty_table()]
+
+    with whole_file(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+
+        def write(rows: int) -> None:
+            together = pa.concat_tables(kept)
+            writer.write_table(together.slice(0, rows), row_group_size=ROW_GROUP)
+            kept[:] = [together.slice(rows)]
+
+        def add(table: pa.Table) -> None:
+            kept.append(table.replace_schema_metadata(None))
+            while sum(part.num_rows for part in kept) > ROW_GROUP:
+                write(ROW_GROUP)
+
+        yield add
+        write(ROW_GROUP)
 
 
 @dataclass(frozen=True)
@@ -127,8 +156,6 @@ class RunFiles:
 
         Read piece by piece: the whole file may be far larger than what is wanted of it.
         """
-        import pyarrow.compute as pc  # type: ignore[import-untyped]  # only those who compare runs need it
-
         self._read("samples", pq.read_schema)
         wanted = {"protocol": protocol, "operating_point": point}
         parts = [SCHEMAS["samples"].empty_table()]

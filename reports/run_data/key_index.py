@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.results.coded_columns import CodedColumn
+
 Key = tuple[Hashable, ...]
 MOST = 2**62
 """Combinations that one whole number tells apart."""
-
-
-@dataclass(frozen=True, eq=False)
-class CodedColumn:
-    """A column as numbers, [rows], and the value that each stands for."""
-
-    codes: NDArray[np.integer[Any]]
-    values: Sequence[Any]
-
-    @cached_property
-    def code_of(self) -> dict[Any, int]:
-        """The number of every value."""
-        return {value: code for code, value in enumerate(self.values)}
-
-    def among(self, values: Sequence[Any]) -> NDArray[np.bool_]:
-        """Which rows have one of some values, [rows]."""
-        wanted = np.zeros(len(self.values) + 1, dtype=bool)
-        wanted[[self.code_of[value] for value in values if value in self.code_of]] = True
-        return np.asarray(wanted[self.codes])
 
 
 class KeyIndex:

@@ -6,19 +6,18 @@ that in columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from exitbench.benchmarks.results.coded_columns import CellOf, CodedColumn, coded_cells, coded_column, number_cells
 from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import SCHEMAS
-from exitbench.reports.run_data.key_index import CodedColumn, KeyIndex
-
-CellOf = Callable[[int], Any]
+from exitbench.reports.run_data.key_index import KeyIndex
 
 
 class StoredColumns:
@@ -82,41 +81,6 @@ class StoredColumns:
 
     def _read_cells(self, name: str) -> CellOf:
         if name == "layer" or pa.types.is_string(SCHEMAS[self._name].field(name).type):
-            coded = self.coded(name)
-            codes, words = coded.codes, coded.values
-            return lambda row: words[codes[row]]
+            return coded_cells(self.coded(name))
         absent = self._absent
         return self._files.readable_column(self._name, name, lambda column: number_cells(column, absent))
-
-
-def coded_column(column: pa.ChunkedArray, value_of: Callable[[Any], Any] | None = None) -> CodedColumn:
-    """A column as numbers in as few bytes as they need, its values as ``value_of`` makes them."""
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    encoded = column.unify_dictionaries().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):  # one without rows, in some versions of pyarrow
-        encoded = pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], column.type.value_type))
-    words: list[Any] = encoded.dictionary.to_pylist()
-    codes = np.asarray(encoded.indices.fill_null(len(words)))
-    if value_of is not None:  # two texts may be one value
-        values = list(map(value_of, words))
-        words = list(dict.fromkeys(values))
-        codes = np.array([*map(words.index, values), len(words)])[codes]
-    small = np.int16 if len(words) < np.iinfo(np.int16).max else np.int32
-    return CodedColumn(codes.astype(small), [*words, None])
-
-
-def number_cells(column: pa.ChunkedArray, absent: float | None) -> CellOf:
-    """What gives the plain value of any row of a column of numbers, counts or flags."""
-    whole = column.null_count == 0
-    present = None if whole else np.asarray(column.is_valid().to_numpy(), dtype=bool)
-    if pa.types.is_floating(column.type):
-        numbers = column.to_numpy()
-        if present is None:
-            return lambda row: float(numbers[row])
-        return lambda row: float(numbers[row]) if present[row] else absent
-    kind = bool if pa.types.is_boolean(column.type) else int
-    counts = column.fill_null(kind(0)).to_numpy()
-    if present is None:
-        return lambda row: kind(counts[row])
-    return lambda row: kind(counts[row]) if present[row] else None

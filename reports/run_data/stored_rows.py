@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import cached_property
 from typing import Any, overload
 
+from exitbench.benchmarks.results.coded_columns import RowInColumns
 from exitbench.benchmarks.results.schema import KEY, PAIR_KEY, Row
 from exitbench.reports.run_data.key_index import Key, KeyIndex
 from exitbench.reports.run_data.stored_columns import StoredColumns
@@ -172,24 +173,6 @@ class PlainPairs(list[Pair]):
         return columns
 
 
-class StoredPair(Mapping[str, Any]):
-    """A row of ``pairs.parquet``: its values are read when they are asked for."""
-
-    __slots__ = ("_columns", "_row")
-
-    def __init__(self, columns: StoredColumns, row: int) -> None:
-        self._columns, self._row = columns, row
-
-    def __getitem__(self, name: str) -> Any:
-        return self._columns.cell(name, self._row)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns.names)
-
-    def __len__(self) -> int:
-        return len(self._columns.names)
-
-
 class StoredPairs(Sequence[Pair]):
     """The same rows, each made when it is asked for."""
 
@@ -208,7 +191,7 @@ class StoredPairs(Sequence[Pair]):
             return [self[position] for position in range(*row.indices(len(self)))]
         if not -len(self) <= row < len(self):
             raise IndexError(row)
-        return StoredPair(self.columns, row % len(self))
+        return RowInColumns(self.columns, row % len(self))
 
     def position(self, key: Key) -> int:
         """Where the row with a key, by the parts of ``PAIR_KEY``, stands in the file."""
@@ -220,7 +203,7 @@ class StoredPairs(Sequence[Pair]):
 
     def of_column(self, column: Key) -> Sequence[Pair]:
         """The rows of a column, by the parts of :data:`COLUMN`."""
-        return [StoredPair(self.columns, position) for position in self._index.positions(column).tolist()]
+        return [RowInColumns(self.columns, position) for position in self._index.positions(column).tolist()]
 
     @cached_property
     def _index(self) -> KeyIndex:
