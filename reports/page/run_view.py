@@ -188,7 +188,7 @@ class RunView:
 
 def texts_of(table: Table) -> Mapping[str, str]:
     """A table in every format."""
-    return formatted(table).texts
+    return formatted(table.whole()).texts
 
 
 def intro(cache: CacheMetadata) -> str:

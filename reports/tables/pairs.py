@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
@@ -14,8 +15,11 @@ from exitbench.reports.run_data.names import slug, table_name
 from exitbench.reports.run_data.provenance import Name, Pair
 from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.tables.cells import pair_cell
-from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
-from exitbench.reports.tables.table_parts import cache_notes, finished, where
+from exitbench.reports.tables.table import Cell, LaterTable, Table, TableColumn, TableRow, label
+from exitbench.reports.tables.table_parts import MARK_NOTES, cache_notes, finished, where
+
+KEPT_TABLES = 64
+"""Tables of differences that are kept once they were made: a run has one for every task."""
 
 
 def pair_key(pair: Pair) -> tuple[Any, ...]:
@@ -131,7 +135,8 @@ def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
 
 def difference_tables(run: FinishedRun) -> list[Table]:
     """Every pair at the primary speed-up, one table per task and for the average."""
-    tables = []
+    tables: list[Table] = []
+    made = lru_cache(KEPT_TABLES)(partial(difference_table, run))
     at = at_speed_up(float(run.suite["primary_speed_up"]))
     for group, protocol in run.each():
         columns = [(cache.name, run.task_heading(cache), cache.measure) for cache in group.caches]
@@ -139,17 +144,49 @@ def difference_tables(run: FinishedRun) -> list[Table]:
             columns.append(("", AVERAGE, group.average_measure))
         for cache, title, measure in columns:
             pairs = pairs_of(run, group, protocol, (cache, at, None, "", measure))
-            if pairs:
-                tables.append(difference_table(run, group, protocol, (cache, title), pairs))
+            if any(pair["status"] == "ok" or pair["status"] in MARK_NOTES for pair in pairs):
+                column = DifferenceColumn(group, protocol, cache, title, measure)
+                tables.append(
+                    LaterTable(
+                        partial(made, column),
+                        name=column.name(run),
+                        title=column.heading(run),
+                        question="By how much do two signals differ on the same samples?",
+                        topic="pairs",
+                        protocol=protocol,
+                        model=group.model,
+                    )
+                )
     return tables
 
 
-def difference_table(
-    run: FinishedRun, group: Group, protocol: str, column: tuple[str, str], pairs: Sequence[Pair]
-) -> Table:
+@dataclass(frozen=True)
+class DifferenceColumn:
+    """A column of the main table: a cache, or the average where its name is empty, with its heading and measure."""
+
+    group: Group
+    protocol: str
+    cache: str
+    title: str
+    measure: str
+
+    def name(self, run: FinishedRun) -> str:
+        """The name of the table of its differences."""
+        group = None if self.cache else self.group
+        return table_name(run, f"differences-{slug(self.cache or AVERAGE)}", group=group, protocol=self.protocol)
+
+    def heading(self, run: FinishedRun) -> str:
+        """The title of that table."""
+        speed = f"{float(run.suite['primary_speed_up']):g}×"
+        return f"Paired differences near {speed}: {self.title} ({where(run, self.group, self.protocol)})"
+
+
+def difference_table(run: FinishedRun, column: DifferenceColumn) -> Table:
     """All paired differences of one column of the main table: row less column."""
+    group, protocol, cache = column.group, column.protocol, column.cache
+    at = at_speed_up(float(run.suite["primary_speed_up"]))
+    pairs = pairs_of(run, group, protocol, (cache, at, None, "", column.measure))
     names, by_names = names_in(run, pairs), both_ways(pairs)
-    cache, title = column
     rows = []
     for first in names:
         cells = [label(run.label(*first))]
@@ -157,13 +194,10 @@ def difference_table(
             pair, sign = by_names.get((first, second), ({}, 1))
             cells.append(pair_cell(pair, pair_key(pair), sign) if pair else Cell("·"))
         rows.append(TableRow(tuple(cells), signal=first[0]))
-    speed = f"{float(run.suite['primary_speed_up']):g}×"
     shown = replace(group, caches=tuple(held for held in group.caches if cache in ("", held.name)))
     return Table(
-        name=table_name(
-            run, f"differences-{slug(cache or AVERAGE)}", group=None if cache else group, protocol=protocol
-        ),
-        title=f"Paired differences near {speed}: {title} ({where(run, group, protocol)})",
+        name=column.name(run),
+        title=column.heading(run),
         question="By how much do two signals differ on the same samples?",
         topic="pairs",
         columns=(

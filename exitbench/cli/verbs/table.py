@@ -73,7 +73,7 @@ def command(
     elif formats is None:
         from exitbench.reports.formats.terminal import LEGEND, fitting_parts, terminal_table
 
-        table = view_named(finished, tables, name, "table")
+        table = view_named(finished, tables, name, "table").whole()
         console = terminal_console()
         for part in fitting_parts(table, console.width):
             console.print(terminal_table(part))
