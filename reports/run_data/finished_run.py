@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, operating_point
+from exitbench.benchmarks.results.rows_by_cache import RowsByCache
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.benchmarks.results.vocabulary import AVERAGE, DETECTABLE
 from exitbench.benchmarks.suites.suite import entry_of_subject
@@ -60,6 +61,8 @@ class FinishedRun:
 
     def __init__(self, path: Path, subject: str | None = None) -> None:
         self.path, self._subject = path, subject
+        self._by_cache: dict[str, RowsByCache] = {}
+        self._frames: dict[str, tuple[str, pd.DataFrame]] = {}
         self.files = RunFiles(path)
         self.record: dict[str, Any] = self.files.record
         self.suite: dict[str, Any] = self.record["suite"]
@@ -111,17 +114,15 @@ class FinishedRun:
         wanted = (group.model, group.split, protocol)
         return [row for row in self.across if (row["model"], row["split"], row["protocol"]) == wanted]
 
-    @cached_property
-    def curves(self) -> pd.DataFrame:
-        return by_category(self.files.table("curves"))
-
-    @cached_property
-    def histograms(self) -> pd.DataFrame:
-        return by_category(self.files.table("histograms"))
-
-    @cached_property
-    def risk_coverage(self) -> pd.DataFrame:
-        return by_category(self.files.table("risk_coverage"))
+    def frame_of(self, name: str, cache: CacheMetadata) -> pd.DataFrame:
+        """The rows of one cache in the curves, histograms or risk curves; kept until those of another are read."""
+        if name not in self._by_cache:
+            self._by_cache[name] = self.files.by_cache(name)
+        last, frame = self._frames.get(name, ("", None))
+        if frame is None or last != cache.name:
+            frame = by_category(self._by_cache[name].of(cache.name).to_pandas())
+            self._frames[name] = cache.name, frame
+        return frame
 
     @cached_property
     def protocols(self) -> list[str]:
