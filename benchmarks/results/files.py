@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,10 +146,13 @@ class RunFiles:
         """One of :data:`SCHEMAS` as its columns lie in the file; raises InputError like :meth:`table`."""
         return self._read(name)
 
-    def by_cache(self, name: str) -> RowsByCache:
-        """One of :data:`SCHEMAS` for whoever wants the rows of single caches; raises InputError like :meth:`table`."""
+    def by_cache(self, name: str, order: Sequence[str] = ()) -> RowsByCache:
+        """One of :data:`SCHEMAS` for whoever wants the rows of single caches, likely in this ``order``.
+
+        Raises InputError like :meth:`table`.
+        """
         self.require(name)
-        return RowsByCache(self.path / f"{name}.parquet")
+        return RowsByCache(self.path / f"{name}.parquet", order)
 
     def samples_at(self, protocol: str, point: str) -> pa.Table:
         """The rows of ``samples.parquet`` of one protocol and operating point; raises InputError like :meth:`table`.
@@ -201,6 +204,8 @@ class RunFiles:
             return read(column_of(file)[column])
         except (ValueError, OSError) as error:
             raise InputError(f"{file}: {one_line(error)}") from None
+        finally:
+            pa.default_memory_pool().release_unused()
 
     def plain_rows(self, name: str) -> list[dict[str, Any]]:
         """One of :data:`SCHEMAS` as plain values, an absent number as NaN, anything else that is absent as None.

@@ -79,32 +79,35 @@ class Duels:
 
     def __init__(self, run: FinishedRun, protocol: str, subject: RunEntry, others: Sequence[RunEntry]) -> None:
         self.run, self.protocol, self.subject, self.others = run, protocol, subject, tuple(others)
-        self._last: dict[DuelColumn, dict[tuple[Name, Name], Pair]] = {}
+        self._columns: dict[DuelColumn, tuple[dict[tuple[Name, Name], Pair], int]] = {}
 
-    def _column(self, question: DuelColumn) -> dict[tuple[Name, Name], Pair]:
-        """The pairs of a column by their entries; kept until another is asked for."""
-        if question not in self._last:
+    def _column(self, question: DuelColumn) -> tuple[dict[tuple[Name, Name], Pair], int]:
+        """The pairs of a column that the subject is one of, by their entries, and how many tests the column has."""
+        if question not in self._columns:
             cache, model, split, *asked = question
             pairs = self.run.pair_rows.of_column((cache, model, split, self.protocol, *asked))
+            tests = sum(not math.isnan(pair["p_value"]) for pair in pairs)
+            subject = (self.subject.signal, self.subject.parameters)
             between = {
-                ((pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])): pair
+                names: pair
                 for pair in pairs
+                if subject
+                in (names := ((pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])))
             }
-            self._last = {question: between}
-        return self._last[question]
+            self._columns[question] = between, tests
+        return self._columns[question]
 
     def duel(self, task: str, where: str, other: RunEntry, question: DuelColumn) -> Duel:
         """The subject against ``other`` in one column."""
-        column = self._column(question)
+        between, tests = self._column(question)
         first, second = (self.subject.signal, self.subject.parameters), (other.signal, other.parameters)
-        tests = sum(not math.isnan(pair["p_value"]) for pair in column.values())
-        if (first, second) in column:
+        if (first, second) in between:
             return Duel(
                 task=task,
                 where=where,
                 other=other,
                 question=question,
-                pair=column[first, second],
+                pair=between[first, second],
                 sign=1,
                 tests=tests,
             )
@@ -113,7 +116,7 @@ class Duels:
             where=where,
             other=other,
             question=question,
-            pair=column.get((second, first)),
+            pair=between.get((second, first)),
             sign=-1,
             tests=tests,
         )

@@ -41,7 +41,8 @@ class Charts:
 
     def __init__(self, run: FinishedRun) -> None:
         self.run = run
-        self._risks, self._histograms = run.files.by_cache("risk_coverage"), run.files.by_cache("histograms")
+        order = [cache.name for cache in by_network(run.caches)]
+        self._risks, self._histograms = (run.files.by_cache(name, order) for name in ("risk_coverage", "histograms"))
         self._numbers = {line: number for number, line in enumerate(lines_of(run))}
         self._made: dict[str, dict[str, Any]] = {}
 

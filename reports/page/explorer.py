@@ -152,8 +152,9 @@ class Explorer:
 
     def __init__(self, run: FinishedRun) -> None:
         self.run = run
-        self._curves = run.files.by_cache("curves")
-        self._histograms = run.files.by_cache("histograms")
+        order = [cache.name for cache in by_network(run.caches)]
+        self._curves = run.files.by_cache("curves", order)
+        self._histograms = run.files.by_cache("histograms", order)
         self._last: StoredCurves | None = None
         self._resolutions: dict[int, int] = {}
         self._numbers = {line: number for number, line in enumerate(lines_of(run))}
@@ -182,23 +183,21 @@ class Explorer:
     @cached_property
     def tasks(self) -> list[ExplorerTask]:
         """One per cache and protocol: caches in the suite's order, the most cautious protocol of each first."""
+        stored = self._curves.words("protocol")
         return [
             ExplorerTask(self._metadata(cache, protocol), partial(self._lines, cache, protocol))
             for cache in self.run.caches
-            for protocol in self._protocols(cache)
+            for protocol in cautious_first(self.run.protocols)
+            if protocol in stored.get(cache.name, ())
         ]
 
     def _resolution(self, data: dict[str, Any], budget: int) -> int:
         if budget not in self._resolutions:
-            chosen = self._resolutions[budget] = finest_resolution(data, self.tasks, budget)
-            for task in self.tasks[:JUDGED_TASKS]:
+            in_turn = [self.tasks[number] for number in first_opened(self.run, self.tasks)]
+            chosen = self._resolutions[budget] = finest_resolution(data, in_turn, budget)
+            for task in in_turn[:JUDGED_TASKS]:
                 task.chosen_data(chosen)
         return self._resolutions[budget]
-
-    def _protocols(self, cache: CacheMetadata) -> list[str]:
-        """The protocols that a cache has curves of."""
-        stored = set(self._curves.of(cache.name, ["cache", "protocol"])["protocol"].unique().to_pylist())
-        return [protocol for protocol in cautious_first(self.run.protocols) if protocol in stored]
 
     def _metadata(self, cache: CacheMetadata, protocol: str) -> dict[str, Any]:
         """What is said of a cache under a protocol."""

@@ -117,7 +117,7 @@ class FinishedRun:
     def frame_of(self, name: str, cache: CacheMetadata) -> pd.DataFrame:
         """The rows of one cache in the curves, histograms or risk curves; kept until those of another are read."""
         if name not in self._by_cache:
-            self._by_cache[name] = self.files.by_cache(name)
+            self._by_cache[name] = self.files.by_cache(name, [each.name for each in self.caches])
         last, frame = self._frames.get(name, ("", None))
         if frame is None or last != cache.name:
             frame = by_category(self._by_cache[name].of(cache.name).to_pandas())

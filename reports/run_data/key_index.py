@@ -1,8 +1,9 @@
-"""Where rows with some key stand in a result file: sixteen bytes a row, where a dictionary of keys takes hundreds."""
+"""Where rows with some key stand in a result file: twelve bytes a row, where a dictionary of keys takes hundreds."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,9 @@ class KeyIndex:
                 most = len(self._seen[number])
             together = together * len(column.values) + column.codes
             most *= len(column.values)
-        self._order = np.argsort(together, kind="stable")
-        self._sorted = together[self._order]
+        order = np.argsort(together, kind="stable")
+        self._order = order.astype(np.int32 if len(order) <= np.iinfo(np.int32).max else np.int64)
+        self._sorted = together[order]
 
     def __getitem__(self, key: Key) -> int:
         """The position of the last row with this key, as in a dictionary."""
@@ -41,12 +43,12 @@ class KeyIndex:
             raise KeyError(key)
         return int(positions[-1])
 
-    def positions(self, key: Key) -> NDArray[np.int64]:
+    def positions(self, key: Key) -> NDArray[np.integer[Any]]:
         """The positions of all rows with this key, in the order of the file."""
         first, end = np.searchsorted(self._sorted, self._numbers_of(key))
         return np.sort(self._order[first:end])
 
-    def first_positions(self) -> NDArray[np.int64]:
+    def first_positions(self) -> NDArray[np.integer[Any]]:
         """The first row of every key, in the order of the file."""
         starts = np.flatnonzero(np.diff(self._sorted, prepend=-1))
         return np.sort(self._order[starts])
