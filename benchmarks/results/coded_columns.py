@@ -55,7 +55,7 @@ def coded_column(column: pa.ChunkedArray, value_of: Callable[[Any], Any] | None 
 
 
 def number_cells(column: pa.ChunkedArray, absent: float | None) -> CellOf:
-    """What gives the plain value of any row of a column of numbers, counts or flags."""
+    """What gives the plain value of any row of a column of numbers; None for an absent count or flag."""
     whole = column.null_count == 0
     present = None if whole else np.asarray(column.is_valid().to_numpy(), dtype=bool)
     if pa.types.is_floating(column.type):

@@ -18,7 +18,7 @@ from exitbench.reports.page.stored_points import CURVE_KEY
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
 
-CHARTS_SHARE = 0.4
+CHARTS_SHARE = 0.6
 """How much of a page's free room the charts of tasks may take."""
 COVERAGES = 60
 """As many coverages as one curve keeps; a screen of a few hundred points shows no more."""

@@ -19,6 +19,9 @@ from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import SCHEMAS
 from exitbench.reports.run_data.key_index import KeyIndex
 
+FEW_NUMBERS = ("layer", "n")
+"""Columns of whole numbers of which there are few different ones."""
+
 
 class StoredColumns:
     """The columns of one of a run's files, and the plain value of any cell.
@@ -80,7 +83,7 @@ class StoredColumns:
         return [tuple(value(row) for value in values) for row in firsts.tolist()]
 
     def _read_cells(self, name: str) -> CellOf:
-        if name == "layer" or pa.types.is_string(SCHEMAS[self._name].field(name).type):
+        if name in FEW_NUMBERS or pa.types.is_string(SCHEMAS[self._name].field(name).type):
             return coded_cells(self.coded(name))
         absent = self._absent
         return self._files.readable_column(self._name, name, lambda column: number_cells(column, absent))

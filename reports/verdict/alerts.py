@@ -9,7 +9,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.schema import Row
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import task_with_model
-from exitbench.reports.verdict.alert import Alert, first_few, grouped, layer_or_point, measure_and_layer, plural
+from exitbench.reports.verdict.alert import Alert, few, first_few, grouped, layer_or_point, measure_and_layer, plural
 from exitbench.reports.verdict.point_alerts import degenerate_alerts, loss_alerts, unmatched_alerts
 
 FEW_ROWS = 300
@@ -59,8 +59,8 @@ def failed_units(record: Mapping[str, object]) -> list[Alert]:
         if record.get("complete", True):
             return []
         return [Alert("error", "failed", "This run is not complete", "Start it again: it continues where it was left.")]
-    places = tuple(f"{failure['label']}: {failure['reason']}" for failure in failures)
-    count = f"{len(places)} parts of the run" if len(places) > 1 else "One part of the run"
+    places = tuple(few([f"{failure['label']}: {failure['reason']}" for failure in failures]))
+    count = f"{len(failures)} parts of the run" if len(failures) > 1 else "One part of the run"
     meaning = "Their cells are missing below, and nothing was compared with them. Start the run again to try once more."
     return [Alert(severity="error", kind="failed", headline=f"{count} failed", meaning=meaning, places=places)]
 
@@ -98,7 +98,7 @@ def few_samples(run: FinishedRun) -> list[Alert]:
     small = [cache for cache in run.caches if cache.rows < FEW_ROWS]
     if not small:
         return []
-    places = tuple(f"{task_with_model(run, cache)}: {plural(cache.rows, 'row')}" for cache in small)
+    places = tuple(few([f"{task_with_model(run, cache)}: {plural(cache.rows, 'row')}" for cache in small]))
     head = f"Few samples on {plural(len(small), 'task')}"
     meaning = f"Below {FEW_ROWS} rows, intervals are wide and little can be claimed."
     return [Alert(severity="caution", kind="few-samples", headline=head, meaning=meaning, places=places)]
@@ -172,6 +172,6 @@ def run_notes(record: Mapping[str, object]) -> list[Alert]:
             kind="notes",
             headline="Left out",
             meaning=meaning,
-            places=tuple(map(str, notes)),
+            places=tuple(few(list(map(str, notes)))),
         )
     ]
