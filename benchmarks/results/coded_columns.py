@@ -76,7 +76,7 @@ def coded_cells(coded: CodedColumn) -> CellOf:
     return lambda row: values[codes[row]]
 
 
-class Columns(Protocol):
+class NamedColumns(Protocol):
     """Columns by their names, of as many rows each."""
 
     @property
@@ -91,7 +91,7 @@ class RowInColumns(Mapping[str, Any]):
 
     __slots__ = ("_columns", "_row")
 
-    def __init__(self, columns: Columns, row: int) -> None:
+    def __init__(self, columns: NamedColumns, row: int) -> None:
         self._columns, self._row = columns, row
 
     def __getitem__(self, name: str) -> Any:

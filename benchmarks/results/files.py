@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import whole_file, write_text
+from exitbench.benchmarks.results.coded_columns import coded_column
+from exitbench.benchmarks.results.key_index import KeyIndex
 from exitbench.benchmarks.results.record_schema import record_problem
 from exitbench.benchmarks.results.rows_by_cache import RowsByCache
 from exitbench.benchmarks.results.schema import ACROSS, KEY, SCHEMAS, Row, plain_values, rows_of
@@ -78,11 +81,15 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 
 def check_unique(results: pa.Table) -> None:
     """Raise ValueError when two rows of ``results.parquet`` share a key: a defect, not a user's error."""
-    counts = results.group_by(list(KEY)).aggregate([([], "count_all")])
-    double = counts.filter(pc.greater(counts["count_all"], 1)).to_pylist()
-    if double:
-        rows = sum(key.pop("count_all") for key in double)
-        raise ValueError(f"{rows} rows share keys, the first: {double[0]}")
+    columns = [coded_column(results[name]) for name in KEY]
+    keys = KeyIndex(columns)
+    firsts = keys.first_positions()
+    if len(firsts) == len(results):
+        return
+    again = np.setdiff1d(np.arange(len(results)), firsts)
+    double = [tuple(column.values[column.codes[row]] for column in columns) for row in again.tolist()]
+    rows = sum(len(keys.positions(key)) for key in set(double))
+    raise ValueError(f"{rows} rows share keys, the first: {dict(zip(KEY, double[0], strict=True))}")
 
 
 @contextmanager

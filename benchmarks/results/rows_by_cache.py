@@ -15,6 +15,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from exitbench.benchmarks.results.coded_columns import coded_column
+from exitbench.benchmarks.results.key_index import KeyIndex
+
 AHEAD = 16
 """Caches that are read together, the one that is asked for and those that come next."""
 CACHE = 0
@@ -59,8 +62,9 @@ class RowsByCache:
         words: dict[str, set[str]] = {}
         with pq.ParquetFile(self._path, read_dictionary=["cache", name]) as file:
             for batch in file.iter_batches(1 << 18, columns=["cache", name]):
-                table = pa.Table.from_batches([batch]).group_by(["cache", name]).aggregate([])
-                for cache, word in zip(table["cache"].to_pylist(), table[name].to_pylist(), strict=True):
+                columns = [coded_column(pa.chunked_array([batch.column(each)])) for each in ("cache", name)]
+                for row in KeyIndex(columns).first_positions().tolist():
+                    cache, word = (column.values[column.codes[row]] for column in columns)
                     words.setdefault(cache, set()).add(word)
         return words
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from exitbench.benchmarks.results.schema import Row
+
 if TYPE_CHECKING:
     from exitbench.reports.run_data.finished_run import FinishedRun
     from exitbench.reports.run_data.run_caches import CacheMetadata
 
 
 TELLING = ("dis", "accuracy", "speed_up")
-"""Measures of the ranking and the scores, at whatever is no threshold that somebody chose."""
+"""Measures of the ranking and the scores."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ def identical_entries(run: FinishedRun) -> list[Identical]:
     entries = {(entry.signal, entry.parameters) for entry in run.entries}
     numbers_of: dict[tuple[str, str], dict[tuple[str, str], list[Any]]] = {}
     for row in run.rows.where(measure=TELLING, decisions=("",)):
-        if (row.signal, row.parameters) in entries and row.cache and row.operating_point.kind != "tau":
+        if (row.signal, row.parameters) in entries and row.cache and is_telling(row):
             of_cache = numbers_of.setdefault((row.protocol, row.cache), {})
             value = None if row.status == "undefined" else round(row.value, 9)
             of_cache.setdefault((row.signal, row.parameters), []).append(
@@ -50,3 +52,8 @@ def identical_entries(run: FinishedRun) -> list[Identical]:
                     alike.setdefault(tuple(sorted(numbers, key=repr)), []).append((entry.signal, entry.parameters))
             groups += [Identical(cache, protocol, tuple(members)) for members in alike.values() if len(members) > 1]
     return groups
+
+
+def is_telling(row: Row) -> bool:
+    """Whether a number belongs to the ranking or the scores, rather than to a threshold somebody chose."""
+    return row.measure in TELLING and row.operating_point.kind != "tau" and not row.decisions

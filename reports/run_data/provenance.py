@@ -7,10 +7,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from exitbench.benchmarks.results.key_index import Key
 from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import ACROSS_KEY, KEY, PAIR_KEY
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.run_data.key_index import Key
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.run_data.run_caches import CacheMetadata
 from exitbench.reports.run_data.stored_rows import PlainPairs, StoredPairs

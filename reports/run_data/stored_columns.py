@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from exitbench.benchmarks.results.coded_columns import CellOf, CodedColumn, coded_cells, coded_column, number_cells
 from exitbench.benchmarks.results.files import RunFiles
+from exitbench.benchmarks.results.key_index import KeyIndex
 from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import SCHEMAS
-from exitbench.reports.run_data.key_index import KeyIndex
 
 FEW_NUMBERS = ("layer", "n")
 """Columns of whole numbers of which there are few different ones."""

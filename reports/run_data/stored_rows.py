@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any, overload
 
 from exitbench.benchmarks.results.coded_columns import RowInColumns
+from exitbench.benchmarks.results.key_index import Key, KeyIndex
 from exitbench.benchmarks.results.schema import KEY, PAIR_KEY, Row
-from exitbench.reports.run_data.key_index import Key, KeyIndex
 from exitbench.reports.run_data.stored_columns import StoredColumns
 
 MANY = 1 << 18

@@ -46,7 +46,7 @@ MAKERS: Mapping[Callable[[FinishedRun], list[Table]], tuple[str, ...]] = {
 
 def tables_of(run: FinishedRun) -> list[Table]:
     """Every table the run has numbers for, by question, in the order of ``TOPICS``."""
-    return in_order(table for make in MAKERS for table in make(run))
+    return by_topic(table for make in MAKERS for table in make(run))
 
 
 def tables_called(run: FinishedRun, name: str) -> list[Table]:
@@ -58,13 +58,13 @@ def tables_called(run: FinishedRun, name: str) -> list[Table]:
     if of_task:
         return task_tables(run, of_task)
     word = name.partition("-")[0]
-    tables = in_order(table for make, words in MAKERS.items() if word in words for table in make(run))
+    tables = by_topic(table for make, words in MAKERS.items() if word in words for table in make(run))
     if any(f"{table.name}-".startswith(f"{name}-") for table in tables):
         return tables
     return [*tables_of(run), *task_tables(run, run.caches)]
 
 
-def in_order(tables: Iterable[Table]) -> list[Table]:
+def by_topic(tables: Iterable[Table]) -> list[Table]:
     """The tables that say something, in the order of ``TOPICS``."""
     order = list(TOPICS)
     return sorted((table for table in tables if says_something(table)), key=lambda table: order.index(table.topic))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,20 @@ def test_averages_of_many_groups_are_those_of_each_group_alone() -> None:
             if (mean.model, mean.task, mean.signal) == (f"m{model}", "average", "a") and not math.isnan(mean.value)
         ]
         assert values == [80.0 + model]
+
+
+@pytest.mark.slow
+def test_numbers_and_views_take_no_longer_for_a_cache_where_there_are_four_times_as_many(tmp_path: Path) -> None:
+    seconds: dict[str, list[float]] = {"numbers": [], "views": []}
+    for models, tasks in ((2, 4), (4, 8)):
+        start = time.process_time()
+        path = run_many(tmp_path / f"{models}-{tasks}", models, tasks, TWENTY)
+        middle = time.process_time()
+        write_views(FinishedRun(path))
+        seconds["numbers"].append(middle - start)
+        seconds["views"].append(time.process_time() - middle)
+    ratios = {what: more / fewer for what, (fewer, more) in seconds.items()}
+    assert max(ratios.values()) <= 5, (ratios, seconds)
 
 
 @pytest.mark.slow

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from exitbench.benchmarks.results import key_index
 from exitbench.benchmarks.results.coded_columns import CodedColumn
+from exitbench.benchmarks.results.key_index import KeyIndex
 from exitbench.benchmarks.results.schema import PAIR_KEY
 from exitbench.reports.page.page import write_page
-from exitbench.reports.run_data import finished_run, key_index
+from exitbench.reports.run_data import finished_run
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.run_data.key_index import KeyIndex
 from exitbench.reports.run_data.stored_rows import COLUMN, StoredPairs, StoredRows
 from exitbench.reports.write_views import write_views
 from tests.support.many_caches import run_many
