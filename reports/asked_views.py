@@ -59,6 +59,7 @@ def view_named(run: FinishedRun, views: Sequence[AnyView], name: str, what: str)
 
 def table_file(table: Table, kind: str) -> bytes:
     """The content of a table's file; ``kind`` is a key of :data:`TABLE_ENDINGS`."""
+    table = table.whole()
     if kind == "parquet":
         from exitbench.reports.formats.parquet import parquet_table
 

@@ -26,6 +26,9 @@ WIDTH = 100
 SCREEN_LINES = 48
 """As many lines as the table may have; one that would be longer shows averages only."""
 
+MOST_LEARNED = 6
+"""As many lines on learned signals as a screen has room for beside the table and the verdict."""
+
 ONE_PAIR = "Smallest difference, one pair"
 """What the last row is called, as on the first screen of a page."""
 
@@ -101,8 +104,18 @@ def summary_lines(run: FinishedRun, width: int = WIDTH) -> list[str]:
     words = mark_words(table)
     if len(run.caches) == 1:
         words.append("DIS: Difficulty Inversion Score, 50 is chance")
-    notes = [left_out, "; ".join(words), *learning_lines(run), *cache_notes(run, None)]
+    notes = [left_out, "; ".join(words), *few_learned(run), *cache_notes(run, None)]
     return [*table_lines(table, width), *(line for note in notes if note for line in wrapped(note, width))]
+
+
+def few_learned(run: FinishedRun) -> list[str]:
+    """What learning was worth, a line for each learned signal and model; of many the first ones, and how many more."""
+    lines = learning_lines(run)
+    more = len(lines) - MOST_LEARNED
+    if more <= 0:
+        return lines
+    rest = f"{more} more such lines: `exitbench table {run.path}` lists the tables of what learning gained."
+    return [*lines[:MOST_LEARNED], rest]
 
 
 def one_screen(run: FinishedRun, width: int) -> tuple[Table, str]:

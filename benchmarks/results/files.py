@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import whole_file, write_text
+from exitbench.benchmarks.results.coded_columns import coded_column
+from exitbench.benchmarks.results.key_index import KeyIndex
 from exitbench.benchmarks.results.record_schema import record_problem
+from exitbench.benchmarks.results.rows_by_cache import RowsByCache
 from exitbench.benchmarks.results.schema import ACROSS, KEY, SCHEMAS, Row, plain_values, rows_of
 from exitbench.benchmarks.results.vocabulary import RESULTS_SCHEMA
 from exitbench.errors import InputError, one_line
@@ -28,6 +33,10 @@ GROUP_ROWS = 1 << 18
 """Rows of units' tables that are written, and joined, together: with all their texts some hundred megabytes."""
 
 
+ROW_GROUP = 1 << 20
+"""Rows of a result file that are compressed, and read, together."""
+
+
 def read_parquet(path: Path) -> pa.Table:
     """A parquet file as a table; pyarrow's own ``read_table`` loads what reads whole folders first."""
     with pq.ParquetFile(path) as file:
@@ -40,9 +49,9 @@ def write_table(path: Path, table: pa.Table, level: int | None = None) -> None:
 
     A higher ``level`` of compression takes longer and makes files a little smaller, for those that are kept.
     """
-    plain, rows = table.replace_schema_metadata(None), 1 << 20
+    plain = table.replace_schema_metadata(None)
     with whole_file(path) as temporary:
-        pq.write_table(plain, temporary, compression="zstd", compression_level=level, row_group_size=rows)
+        pq.write_table(plain, temporary, compression="zstd", compression_level=level, row_group_size=ROW_GROUP)
 
 
 def write_part(path: Path, table: pa.Table) -> None:
@@ -72,11 +81,39 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 
 def check_unique(results: pa.Table) -> None:
     """Raise ValueError when two rows of ``results.parquet`` share a key: a defect, not a user's error."""
-    counts = Counter(zip(*(results[name].to_pylist() for name in KEY), strict=True))
-    double = [key for key, count in counts.items() if count > 1]
-    if double:
-        rows = sum(counts[key] for key in double)
-        raise ValueError(f"{rows} rows share keys, the first: {dict(zip(KEY, double[0], strict=True))}")
+    columns = [coded_column(results[name]) for name in KEY]
+    keys = KeyIndex(columns)
+    firsts = keys.first_positions()
+    if len(firsts) == len(results):
+        return
+    again = np.setdiff1d(np.arange(len(results)), firsts)
+    double = [tuple(column.values[column.codes[row]] for column in columns) for row in again.tolist()]
+    rows = sum(len(keys.positions(key)) for key in set(double))
+    raise ValueError(f"{rows} rows share keys, the first: {dict(zip(KEY, double[0], strict=True))}")
+
+
+@contextmanager
+def table_in_pieces(path: Path, name: str) -> Iterator[Callable[[pa.Table], None]]:
+    """A parquet file that is whole when the block ends, and what adds a table to its end.
+
+    The bytes are those that :func:`write_table` makes of all tables together; no more than a row group is kept.
+    """
+    schema, kept = SCHEMAS[name], [SCHEMAS[name].empty_table()]
+
+    with whole_file(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+
+        def write(rows: int) -> None:
+            together = pa.concat_tables(kept)
+            writer.write_table(together.slice(0, rows), row_group_size=ROW_GROUP)
+            kept[:] = [together.slice(rows)]
+
+        def add(table: pa.Table) -> None:
+            kept.append(table.replace_schema_metadata(None))
+            while sum(part.num_rows for part in kept) > ROW_GROUP:
+                write(ROW_GROUP)
+
+        yield add
+        write(ROW_GROUP)
 
 
 @dataclass(frozen=True)
@@ -116,13 +153,19 @@ class RunFiles:
         """One of :data:`SCHEMAS` as its columns lie in the file; raises InputError like :meth:`table`."""
         return self._read(name)
 
+    def by_cache(self, name: str, order: Sequence[str] = ()) -> RowsByCache:
+        """One of :data:`SCHEMAS` for whoever wants the rows of single caches, likely in this ``order``.
+
+        Raises InputError like :meth:`table`.
+        """
+        self.require(name)
+        return RowsByCache(self.path / f"{name}.parquet", order)
+
     def samples_at(self, protocol: str, point: str) -> pa.Table:
         """The rows of ``samples.parquet`` of one protocol and operating point; raises InputError like :meth:`table`.
 
         Read piece by piece: the whole file may be far larger than what is wanted of it.
         """
-        import pyarrow.compute as pc  # type: ignore[import-untyped]  # only those who compare runs need it
-
         self._read("samples", pq.read_schema)
         wanted = {"protocol": protocol, "operating_point": point}
         parts = [SCHEMAS["samples"].empty_table()]
@@ -153,6 +196,23 @@ class RunFiles:
             return read(table)
         except ValueError as error:
             raise InputError(f"{self.path / f'{name}.parquet'}: {one_line(error)}") from None
+
+    def readable_column(self, name: str, column: str, read: Callable[[pa.ChunkedArray], Kind]) -> Kind:
+        """What ``read`` makes of a column of one of :data:`SCHEMAS`, texts as a dictionary; raises InputError."""
+        texts = [column] if pa.types.is_string(SCHEMAS[name].field(column).type) else None
+
+        def column_of(file: Path) -> pa.Table:
+            with pq.ParquetFile(file, read_dictionary=texts) as parquet:
+                return parquet.read([column]) if parquet.num_row_groups else parquet.schema_arrow.empty_table()
+
+        self.require(name)
+        file = self.path / f"{name}.parquet"
+        try:
+            return read(column_of(file)[column])
+        except (ValueError, OSError) as error:
+            raise InputError(f"{file}: {one_line(error)}") from None
+        finally:
+            pa.default_memory_pool().release_unused()
 
     def plain_rows(self, name: str) -> list[dict[str, Any]]:
         """One of :data:`SCHEMAS` as plain values, an absent number as NaN, anything else that is absent as None.

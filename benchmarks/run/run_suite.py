@@ -11,6 +11,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache as cached
@@ -18,13 +19,13 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from exitbench.atomic_files import move_files, remove_folders
-from exitbench.benchmarks.results.files import RunFiles, check_unique, read_parquet, write_json, write_table
-from exitbench.benchmarks.results.schema import ACROSS, SCHEMAS, rows_of, rows_table, table_of
+from exitbench.benchmarks.results.files import RunFiles, check_unique, table_in_pieces, write_json, write_table
+from exitbench.benchmarks.results.schema import ACROSS, SCHEMAS, rows_table, table_of
 from exitbench.benchmarks.run.across_caches.across_rows import across_rows
 from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache, load_sources
+from exitbench.benchmarks.run.across_caches.averaged_tables import joined_pairs, joined_results
 from exitbench.benchmarks.run.across_caches.averages import averages
 from exitbench.benchmarks.run.across_caches.shared_rows import network_of, rows_of_caches, sharing_caches
 from exitbench.benchmarks.run.conformance_record import conformance_record, failed_checks
@@ -228,19 +229,23 @@ def write_results(
     parts = table_parts(units, tables)
     averaged = {name: parts.pop(name, []) for name in ("results", "pairs")}
     joined = Performance(executor, [Step(unit) for unit in joins(out.absolute(), parts)], lambda _unit: None)
-    results, pairs = (
-        pa.concat_tables([table_of(name, []), *map(read_parquet, files)]) for name, files in averaged.items()
-    )
-    rows, tests = (table.filter(averaged_rows(table, layers)) for table in (results, pairs))
-    averaged_over = rows_of(rows)
-    mean_rows, mean_pairs = averages(averaged_over, tests.to_pylist(), caches, entries)
-    results = pa.concat_tables([results, rows_table(mean_rows)])
-    check_unique(results)
-    write_table(out / UNITS / JOINED / "results.parquet", results)
+    with ExitStack() as files:
+        add = {
+            name: files.enter_context(table_in_pieces(out / UNITS / JOINED / f"{name}.parquet", name))
+            for name in ("results", "pairs")
+            if name in ("results", *tables)
+        }
+        rows = joined_results(averaged["results"], layers, add["results"])
+        tests = joined_pairs(averaged["pairs"], layers, add.get("pairs", lambda _table: None))
+        mean_rows, mean_pairs = averages(rows, tests, caches, entries)
+        means = rows_table(mean_rows)
+        check_unique(means)
+        add["results"](means)
+        if "pairs" in add:
+            add["pairs"](table_of("pairs", mean_pairs))
     if "pairs" in tables:
-        write_table(out / UNITS / JOINED / "pairs.parquet", pa.concat_tables([pairs, table_of("pairs", mean_pairs)]))
         across = across_rows(
-            averaged_over,
+            rows,
             mean_pairs,
             caches,
             entries,
@@ -250,19 +255,6 @@ def write_results(
         )
         write_table(out / UNITS / JOINED / f"{ACROSS_FILE}.parquet", pa.Table.from_pylist(across, schema=ACROSS))
     return joined.wait()
-
-
-def averaged_rows(table: pa.Table, layers: Mapping[str, Sequence[int]]) -> pa.Array:
-    """Which rows of results or pairs averages are made of: those without a layer, and DIS at the tables' layers."""
-    chosen, dis = pc.is_null(table["layer"]), pc.equal(table["measure"], "dis")
-    caches_with: dict[tuple[int, ...], list[str]] = {}
-    for cache, numbers in layers.items():
-        caches_with.setdefault(tuple(numbers), []).append(cache)
-    for numbers, caches in caches_with.items():  # not cache by cache: each is a pass over the whole table
-        here = pc.is_in(table["layer"], value_set=pa.array(numbers, type=pa.int32()))
-        theirs = pc.is_in(table["cache"], value_set=pa.array(caches, type=pa.string()))
-        chosen = pc.or_(chosen, pc.and_(pc.and_(theirs, here), dis))
-    return chosen
 
 
 def table_parts(units: Sequence[CacheUnits], tables: Sequence[str]) -> dict[str, list[Path]]:

@@ -27,7 +27,7 @@ def figures_of(run: FinishedRun) -> list[ReportFigure]:
     """Every figure the run has data for, by question; per task the leading protocol's where all look alike."""
     figures: list[ReportFigure] = []
     primary = f"{float(run.suite['primary_speed_up']):g}×"
-    drawn = {(row.cache, row.protocol) for row in run.rows.values()}
+    drawn = set(run.rows.distinct("cache", "protocol"))
 
     def add(kind: str, topic: str, title: str, caption: str, spec: FigureSpec, *name: str) -> None:
         parts = [kind, *name]

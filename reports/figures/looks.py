@@ -51,9 +51,8 @@ def looks_of(run: FinishedRun, cache: CacheMetadata | None = None, protocol: str
         for entry in run.entries
     }
     twins: dict[tuple[str, str], tuple[int, int]] = {}
-    for twin in run.identical:
-        if cache is not None and twin.cache == cache and twin.protocol == protocol:
-            twins |= {member: (number, len(twin.members)) for number, member in enumerate(twin.members)}
+    for twin in () if cache is None else run.identical_on([cache], protocol):
+        twins |= {member: (number, len(twin.members)) for number, member in enumerate(twin.members)}
     looks = []
     for entry in run.entries:
         repeat = seen.get(entry.signal, 0)

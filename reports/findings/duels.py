@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
@@ -80,37 +79,35 @@ class Duels:
 
     def __init__(self, run: FinishedRun, protocol: str, subject: RunEntry, others: Sequence[RunEntry]) -> None:
         self.run, self.protocol, self.subject, self.others = run, protocol, subject, tuple(others)
+        self._columns: dict[DuelColumn, tuple[dict[tuple[Name, Name], Pair], int]] = {}
 
-    @cached_property
-    def _columns(self) -> dict[DuelColumn, dict[tuple[Name, Name], Pair]]:
-        columns: dict[DuelColumn, dict[tuple[Name, Name], Pair]] = {}
-        for pair in self.run.pair_rows:
-            if pair["protocol"] == self.protocol:
-                names = (pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])
-                question = (
-                    pair["cache"],
-                    pair["model"],
-                    pair["split"],
-                    pair["operating_point"],
-                    pair["layer"],
-                    pair["decisions"],
-                    pair["measure"],
-                )
-                columns.setdefault(question, {})[names] = pair
-        return columns
+    def _column(self, question: DuelColumn) -> tuple[dict[tuple[Name, Name], Pair], int]:
+        """The pairs of a column that the subject is one of, by their entries, and how many tests the column has."""
+        if question not in self._columns:
+            cache, model, split, *asked = question
+            pairs = self.run.pair_rows.of_column((cache, model, split, self.protocol, *asked))
+            tests = sum(not math.isnan(pair["p_value"]) for pair in pairs)
+            subject = (self.subject.signal, self.subject.parameters)
+            between = {
+                names: pair
+                for pair in pairs
+                if subject
+                in (names := ((pair["signal_a"], pair["parameters_a"]), (pair["signal_b"], pair["parameters_b"])))
+            }
+            self._columns[question] = between, tests
+        return self._columns[question]
 
     def duel(self, task: str, where: str, other: RunEntry, question: DuelColumn) -> Duel:
         """The subject against ``other`` in one column."""
-        column = self._columns.get(question, {})
+        between, tests = self._column(question)
         first, second = (self.subject.signal, self.subject.parameters), (other.signal, other.parameters)
-        tests = sum(not math.isnan(pair["p_value"]) for pair in column.values())
-        if (first, second) in column:
+        if (first, second) in between:
             return Duel(
                 task=task,
                 where=where,
                 other=other,
                 question=question,
-                pair=column[first, second],
+                pair=between[first, second],
                 sign=1,
                 tests=tests,
             )
@@ -119,7 +116,7 @@ class Duels:
             where=where,
             other=other,
             question=question,
-            pair=column.get((second, first)),
+            pair=between.get((second, first)),
             sign=-1,
             tests=tests,
         )

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exitbench.reports.page.explorer import lines_of, steps
+from exitbench.reports.page.curve_points import steps
+from exitbench.reports.page.explorer import lines_of
 from exitbench.reports.page.grouped_columns import GroupedColumns, grouped_columns
 from exitbench.reports.page.page_room import PageRoom, by_network
 from exitbench.reports.page.stored_points import CURVE_KEY
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.run_caches import CacheMetadata
 
-CHARTS_SHARE = 0.4
+CHARTS_SHARE = 0.6
 """How much of a page's free room the charts of tasks may take."""
 COVERAGES = 60
 """As many coverages as one curve keeps; a screen of a few hundred points shows no more."""
@@ -32,16 +33,33 @@ def chart_data(run: FinishedRun, room: PageRoom) -> dict[str, dict[str, Any]]:
 
     Caches that a page has no room for are not there.
     """
-    numbers = {line: number for number, line in enumerate(lines_of(run))}
-    risks = ChartRows(grouped_columns(run.files.columns("risk_coverage"), CURVE_KEY), numbers)
-    bins = ChartRows(grouped_columns(run.files.columns("histograms"), CURVE_KEY), numbers, kind="scores")
+    return Charts(run).data(room)
 
-    def charts_of(cache: CacheMetadata) -> dict[str, Any]:
-        key = (cache.name, run.leading_protocol([cache]))
-        return {"risk": risk_panels(risks, key), "scores": score_panels(bins, key)}
 
-    kept = room.kept(CHARTS_SHARE, ((cache.name, partial(charts_of, cache)) for cache in by_network(run.caches)))
-    return {cache.name: kept[cache.name] for cache in run.caches if cache.name in kept}
+class Charts:
+    """The charts of one run. Of result files only the rows of those caches are read that a page has room for."""
+
+    def __init__(self, run: FinishedRun) -> None:
+        self.run = run
+        order = [cache.name for cache in by_network(run.caches)]
+        self._risks, self._histograms = (run.files.by_cache(name, order) for name in ("risk_coverage", "histograms"))
+        self._numbers = {line: number for number, line in enumerate(lines_of(run))}
+        self._made: dict[str, dict[str, Any]] = {}
+
+    def data(self, room: PageRoom) -> dict[str, dict[str, Any]]:
+        """By cache the charts that a page has room for."""
+        caches = self.run.caches
+        kept = room.kept(CHARTS_SHARE, ((cache.name, partial(self._charts, cache)) for cache in by_network(caches)))
+        return {cache.name: kept[cache.name] for cache in caches if cache.name in kept}
+
+    def _charts(self, cache: CacheMetadata) -> dict[str, Any]:
+        """The charts of a cache, made once."""
+        if cache.name not in self._made:
+            key = (cache.name, self.run.leading_protocol([cache]))
+            risks = ChartRows(grouped_columns(self._risks.of(cache.name), CURVE_KEY), self._numbers)
+            bins = ChartRows(grouped_columns(self._histograms.of(cache.name), CURVE_KEY), self._numbers, kind="scores")
+            self._made[cache.name] = {"risk": risk_panels(risks, key), "scores": score_panels(bins, key)}
+        return self._made[cache.name]
 
 
 class ChartRows:

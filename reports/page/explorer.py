@@ -3,37 +3,33 @@
 Where ``curves.parquet`` stores exits and rates with each operating point (protocols with a threshold axis), the
 explorer can move freely. Where it does not (merged folds have no common threshold), only the curve moves; rates and
 exit histograms then come from the stored operating points, and the page says so.
-
-Columns are coded as differences to the previous entry, in units of :data:`SCORE_UNIT` and :data:`RATE_UNIT`; the
-speed-up of an exact point is not stored, since the exit counts give it exactly.
 """
 
 from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from exitbench.benchmarks.results.operating_point import FINAL
+from exitbench.benchmarks.results.schema import Row
 from exitbench.reports.figures.looks import looks_of
 from exitbench.reports.figures.style import colour, marker
+from exitbench.reports.page.curve_points import COST_UNIT, RATE_UNIT, SCORE_UNIT, Points, points_of
 from exitbench.reports.page.grouped_columns import GroupedColumns, grouped_columns
 from exitbench.reports.page.packed import json_bytes
 from exitbench.reports.page.page_room import PAGE_BYTES, PageRoom, by_network, group_names
 from exitbench.reports.page.stored_points import (
     CURVE_KEY,
-    RATES,
     CurveKey,
+    ExitCounts,
+    Stored,
     exits_of_curves,
     stored_points,
     stored_rates,
-    threshold_text,
 )
 from exitbench.reports.page.table_data import shown_text
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -42,15 +38,12 @@ from exitbench.reports.run_data.protocol_order import cautious_first
 from exitbench.reports.run_data.provenance import task_with_model
 from exitbench.reports.run_data.run_caches import CacheMetadata
 
-SCORE_UNIT, RATE_UNIT, COST_UNIT = 0.0001, 0.01, 0.00001
 RESOLUTIONS = (400, 280, 200, 140, 100, 70, 50, 35)
 """Operating points kept per unit of relative cost, from fine to coarse; the first that fits the budget is taken."""
 EXPLORER_SHARE = 0.7
 """How much of a page's free room the curves may take."""
 JUDGED_TASKS = 48
 """As many tasks as are drawn at several resolutions to choose one."""
-TOLERANCE = 0.0015
-"""How far, as a share of the drawn height, a left-out point may lie from the line between its neighbours."""
 DASHES: dict[object, list[int]] = {"-": [], "--": [0, 6, 3], "-.": [0, 7, 3, 2, 3], ":": [0, 2, 3]}
 
 
@@ -59,21 +52,7 @@ def explorer_data(run: FinishedRun, budget: int = 2_000_000, room: PageRoom | No
 
     Where even the coarsest curves are more than a page has ``room`` for, some tasks have none.
     """
-    tasks = explorer_tasks(run)
-    data = {
-        "units": {"score": SCORE_UNIT, "rate": RATE_UNIT, "cost": COST_UNIT},
-        "primary": run.suite["primary_speed_up"],
-        "signals": signal_looks(run),
-    }
-    resolution = finest_resolution(data, tasks, budget)
-    room = room or PageRoom(PAGE_BYTES)
-    room.spend([data, [task.metadata for task in tasks]])
-    offered = ((number, partial(tasks[number].curve_data, resolution)) for number in first_opened(run, tasks))
-    curves = room.kept(EXPLORER_SHARE, offered)
-    shown = [
-        task.metadata | ({"curves": curves[number]} if number in curves else {}) for number, task in enumerate(tasks)
-    ]
-    return data | {"resolution": resolution, "tasks": shown}
+    return Explorer(run).data(budget, room or PageRoom(PAGE_BYTES))
 
 
 def finest_resolution(data: dict[str, Any], tasks: Sequence[ExplorerTask], budget: int) -> int:
@@ -135,36 +114,11 @@ def dashes(run: FinishedRun, cache: CacheMetadata, protocol: str) -> dict[tuple[
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
-    """A curve from full depth to the earliest exits, each array [points]; ``exits`` and ``rates`` where it is exact."""
-
-    cost: NDArray[np.float64]
-    score: NDArray[np.float64]
-    thresholds: NDArray[np.float64]
-    named: NDArray[np.bool_]
-    exits: NDArray[np.int64] | None
-    rates: tuple[NDArray[np.float64], ...]
-    band: dict[str, list[int | None]]
-
-    def data(self, resolution: int) -> dict[str, Any]:
-        """The points that are kept at a resolution, as the page reads them."""
-        kept = thinned(self.cost, self.score, self.named, resolution)
-        data: dict[str, Any] = {"score": steps(self.score[kept] / SCORE_UNIT)}
-        if self.exits is not None:
-            data["exits"] = [steps(counts) for counts in self.exits[kept].T]
-            data["thresholds"] = [threshold_text(value) for value in self.thresholds[kept]]
-            data["rates"] = [steps(rate[kept] / RATE_UNIT) for rate in self.rates]
-        else:
-            data["cost"] = steps(self.cost[kept] / COST_UNIT)
-        return data | ({"band": self.band} if self.band else {})
-
-
-@dataclass(frozen=True, eq=False)
 class ExplorerTask:
-    """A cache under a protocol: what is said of it, and its curves with what is said of each."""
+    """A cache under a protocol: what is said of it, and its curves, which are read when somebody asks for them."""
 
     metadata: dict[str, Any]
-    curves: list[tuple[dict[str, Any], Points]]
+    read: Callable[[], list[tuple[dict[str, Any], Points]]]
 
     def data(self, resolution: int) -> dict[str, Any]:
         """What the page reads, with the curves at a resolution."""
@@ -173,53 +127,133 @@ class ExplorerTask:
     def curve_data(self, resolution: int) -> list[dict[str, Any]]:
         """The curves at a resolution, made once: the resolution that is chosen has been tried."""
         if resolution not in self._made:
-            self._made[resolution] = [metadata | points.data(resolution) for metadata, points in self.curves]
+            self._made[resolution] = [metadata | points.data(resolution) for metadata, points in self._lines]
         return self._made[resolution]
+
+    def chosen_data(self, resolution: int) -> list[dict[str, Any]]:
+        """The same when no other resolution is asked for any more: what it was made from is given up."""
+        data = self.curve_data(resolution)
+        self._made.clear()
+        self._made[resolution] = data
+        self.__dict__.pop("_lines", None)
+        return data
+
+    @cached_property
+    def _lines(self) -> list[tuple[dict[str, Any], Points]]:
+        return self.read()
 
     @cached_property
     def _made(self) -> dict[int, list[dict[str, Any]]]:
         return {}
 
 
-def explorer_tasks(run: FinishedRun) -> list[ExplorerTask]:
-    """One per cache and protocol: caches in the suite's order, the most cautious protocol of each first."""
-    numbers = {line: number for number, line in enumerate(lines_of(run))}
-    drawn = grouped_columns(run.files.columns("curves"), CURVE_KEY)
-    counted = exits_of_curves(run)
-    rates = stored_rates(run)
-    named = named_thresholds(run)
-    keys: dict[tuple[str, str], list[CurveKey]] = {}
-    for cache_name, protocol, signal, parameters in drawn.rows_of:
-        keys.setdefault((cache_name, protocol), []).append((cache_name, protocol, signal, parameters))
-    tasks = []
-    for cache in run.caches:
-        for protocol in cautious_first(run.protocols):
-            if (cache.name, protocol) not in keys:
-                continue
-            lines: list[tuple[dict[str, Any], Points]] = []
-            strokes = dashes(run, cache, protocol)
-            for curve_key in keys[cache.name, protocol]:
-                number = numbers.get(curve_key[2:])
-                points = None if number is None else points_of(drawn, curve_key, named.get(curve_key, []))
-                if points is not None:
-                    dash = {"dash": strokes[curve_key[2:]]} if curve_key[2:] in strokes else {}
-                    stored = stored_points(counted.get(curve_key, {}), rates.get(curve_key, {}))
-                    lines.append(({"signal": number, **dash, **({"stored": stored} if stored else {})}, points))
-            metadata = {
-                "label": shown_text(task_with_model(run, cache)),
-                "cache": cache.name,
-                "protocol": protocol,
-                "group": list(map(shown_text, group_names(run, cache))),
-                "figure": figure_name(run, "trade-off", cache, protocol),
-                "layers": cache.layers,
-                "rows": cache.rows,
-                "costs": list(range(1, cache.layers + 1) if cache.costs is None else cache.costs),
-                "own_costs": cache.costs is not None,
-                "score": cache.measure,
-                "final": final_score(run, cache, protocol),
-            }
-            tasks.append(ExplorerTask(metadata, sorted(lines, key=lambda line: line[0]["signal"])))
-    return tasks
+class Explorer:
+    """The explorer of one run. Of result files only the rows of those caches are read that a page has room for."""
+
+    def __init__(self, run: FinishedRun) -> None:
+        self.run = run
+        order = [cache.name for cache in by_network(run.caches)]
+        self._curves = run.files.by_cache("curves", order)
+        self._histograms = run.files.by_cache("histograms", order)
+        self._last: StoredCurves | None = None
+        self._resolutions: dict[int, int] = {}
+        self._numbers = {line: number for number, line in enumerate(lines_of(run))}
+
+    def data(self, budget: int, room: PageRoom) -> dict[str, Any]:
+        """What the page reads, as plain values; at most about ``budget`` characters of JSON.
+
+        Where even the coarsest curves are more than a page has ``room`` for, some tasks have none.
+        """
+        tasks = self.tasks
+        data = {
+            "units": {"score": SCORE_UNIT, "rate": RATE_UNIT, "cost": COST_UNIT},
+            "primary": self.run.suite["primary_speed_up"],
+            "signals": signal_looks(self.run),
+        }
+        resolution = self._resolution(data, budget)
+        room.spend([data, [task.metadata for task in tasks]])
+        offered = ((number, partial(tasks[number].chosen_data, resolution)) for number in first_opened(self.run, tasks))
+        curves = room.kept(EXPLORER_SHARE, offered)
+        shown = [
+            task.metadata | ({"curves": curves[number]} if number in curves else {})
+            for number, task in enumerate(tasks)
+        ]
+        return data | {"resolution": resolution, "tasks": shown}
+
+    @cached_property
+    def tasks(self) -> list[ExplorerTask]:
+        """One per cache and protocol: caches in the suite's order, the most cautious protocol of each first."""
+        stored = self._curves.words("protocol")
+        return [
+            ExplorerTask(self._metadata(cache, protocol), partial(self._lines, cache, protocol))
+            for cache in self.run.caches
+            for protocol in cautious_first(self.run.protocols)
+            if protocol in stored.get(cache.name, ())
+        ]
+
+    def _resolution(self, data: dict[str, Any], budget: int) -> int:
+        if budget not in self._resolutions:
+            in_turn = [self.tasks[number] for number in first_opened(self.run, self.tasks)]
+            chosen = self._resolutions[budget] = finest_resolution(data, in_turn, budget)
+            for task in in_turn[:JUDGED_TASKS]:
+                task.chosen_data(chosen)
+        return self._resolutions[budget]
+
+    def _metadata(self, cache: CacheMetadata, protocol: str) -> dict[str, Any]:
+        """What is said of a cache under a protocol."""
+        run = self.run
+        return {
+            "label": shown_text(task_with_model(run, cache)),
+            "cache": cache.name,
+            "protocol": protocol,
+            "group": list(map(shown_text, group_names(run, cache))),
+            "figure": figure_name(run, "trade-off", cache, protocol),
+            "layers": cache.layers,
+            "rows": cache.rows,
+            "costs": list(range(1, cache.layers + 1) if cache.costs is None else cache.costs),
+            "own_costs": cache.costs is not None,
+            "score": cache.measure,
+            "final": final_score(run, cache, protocol),
+        }
+
+    def _lines(self, cache: CacheMetadata, protocol: str) -> list[tuple[dict[str, Any], Points]]:
+        """What is said of every curve of a cache under a protocol, and its points; in the order of the lines."""
+        stored = self._stored(cache)
+        strokes = dashes(self.run, cache, protocol)
+        lines: list[tuple[dict[str, Any], Points]] = []
+        for name, of, signal, parameters in stored.drawn.rows_of:
+            key, line = (name, of, signal, parameters), (signal, parameters)
+            number = self._numbers.get(line) if of == protocol else None
+            points = None if number is None else points_of(stored.drawn, key, stored.named.get(key, []))
+            if points is not None:
+                dash = {"dash": strokes[line]} if line in strokes else {}
+                at_points = stored_points(stored.exits.get(key, {}), stored.rates.get(key, {}))
+                lines.append(({"signal": number, **dash, **({"stored": at_points} if at_points else {})}, points))
+        return sorted(lines, key=lambda line: line[0]["signal"])
+
+    def _stored(self, cache: CacheMetadata) -> StoredCurves:
+        """What the result files hold of a cache, kept until another is asked for: it has several protocols."""
+        if self._last is None or self._last.cache != cache.name:
+            rows = self.run.rows.of_cache(cache.name)
+            self._last = StoredCurves(
+                cache.name,
+                grouped_columns(self._curves.of(cache.name), CURVE_KEY),
+                exits_of_curves(self._histograms.of(cache.name)),
+                stored_rates(rows, cache.measure),
+                named_thresholds(rows),
+            )
+        return self._last
+
+
+@dataclass(frozen=True, eq=False)
+class StoredCurves:
+    """What the result files hold of a cache: the points of its curves, and by curve exits, rates and thresholds."""
+
+    cache: str
+    drawn: GroupedColumns
+    exits: dict[CurveKey, ExitCounts]
+    rates: Stored
+    named: dict[CurveKey, list[float]]
 
 
 def final_score(run: FinishedRun, cache: CacheMetadata, protocol: str) -> float | None:
@@ -228,77 +262,11 @@ def final_score(run: FinishedRun, cache: CacheMetadata, protocol: str) -> float 
     return None if row is None or math.isnan(row.value) else round(row.value, 3)
 
 
-def named_thresholds(run: FinishedRun) -> dict[tuple[str, str, str, str], list[float]]:
-    """Thresholds in the results, by cache, protocol, signal and parameters: their points are kept."""
-    thresholds: dict[tuple[str, str, str, str], list[float]] = {}
-    for row in run.rows.values():
+def named_thresholds(rows: Iterable[Row]) -> dict[CurveKey, list[float]]:
+    """Thresholds in the results of a cache, by cache, protocol, signal and parameters: their points are kept."""
+    thresholds: dict[CurveKey, list[float]] = {}
+    for row in rows:
         if row.threshold is not None and row.layer is None and row.operating_point.kind in ("speed_up", "loss"):
             key = (row.cache, row.protocol, row.signal, row.parameters)
             thresholds.setdefault(key, []).append(row.threshold)
     return thresholds
-
-
-def points_of(drawn: GroupedColumns, key: CurveKey, named: Sequence[float]) -> Points | None:
-    """One signal's curve; None when it has no point."""
-    rows = drawn.rows_of[key]
-    is_point = drawn.is_text("kind", rows, "point")
-    points, band = (cheapest_last(drawn, part) for part in (rows[is_point], rows[drawn.is_text("kind", rows, "band")]))
-    if not len(points):
-        return None
-    cost, score, thresholds, *rates = (drawn.numbers(name, points) for name in ("cost", "score", "threshold", *RATES))
-    edges = {
-        name: steps(drawn.numbers(name, band) / unit)
-        for name, unit in (("cost", COST_UNIT), ("low", SCORE_UNIT), ("high", SCORE_UNIT))
-    }
-    return Points(
-        cost=cost,
-        score=score,
-        thresholds=thresholds,
-        named=np.isin(thresholds, named),
-        exits=drawn.lists("exits", points),
-        rates=tuple(rates),
-        band=edges if len(band) else {},
-    )
-
-
-def cheapest_last(drawn: GroupedColumns, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of a curve from full depth on; of equal cost in the order of the file."""
-    return rows[np.argsort(-drawn.numbers("cost", rows), kind="stable")]
-
-
-def thinned(
-    cost: NDArray[np.float64], score: NDArray[np.float64], named: NDArray[np.bool_], resolution: int
-) -> NDArray[np.int64]:
-    """Which points to keep: one per cell of cost, the ends, the named ones, and the corners that a line would miss."""
-    cell = np.floor(cost * resolution)
-    keep = np.concatenate([[True], cell[1:] != cell[:-1]]) | named
-    keep[[0, -1]] = True
-    height = float(np.ptp(score)) or 1.0
-    # Two rounds: the farthest point of each gap, then again within the halves; a screen shows no more.
-    for _ in range(2):
-        positions = np.flatnonzero(keep)
-        line = np.interp(-cost, -cost[positions], score[positions])
-        error = np.abs(score - line) / height * (200 / resolution if resolution < 200 else 1.0)
-        error[positions] = -1.0
-        worst = np.repeat(np.maximum.reduceat(error, positions), np.diff(positions, append=len(cost)))
-        candidates = np.flatnonzero((error == worst) & (error > TOLERANCE * (400 / resolution) ** 2))
-        # Of equally far points of a gap the first.
-        _, first = np.unique(np.searchsorted(positions, candidates), return_index=True)
-        keep[candidates[first]] = True
-    return np.flatnonzero(keep)
-
-
-def steps(values: NDArray[Any]) -> list[int | None]:
-    """Rounded values, each as the difference to the last known one; None where there is no value.
-
-    >>> steps(np.array([3.2, 4.9, float("nan"), 4.0]))
-    [3, 2, None, -1]
-    """
-    rounded = np.rint(np.asarray(values, dtype=np.float64))
-    present = ~np.isnan(rounded)
-    known = rounded[present]
-    coded = np.concatenate([known[:1], known[1:] - known[:-1]]).astype(np.int64).tolist()
-    if present.all():
-        return list(coded)
-    left = iter(coded)
-    return [next(left) if is_present else None for is_present in present]

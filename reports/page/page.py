@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from exitbench.atomic_files import make_directory, write_text
-from exitbench.reports.page.chart_data import chart_data
-from exitbench.reports.page.explorer import explorer_data
+from exitbench.reports.page.chart_data import Charts
+from exitbench.reports.page.explorer import Explorer
 from exitbench.reports.page.joint_view import JointView, Screen, screens_of
 from exitbench.reports.page.packed import packed
 from exitbench.reports.page.page_room import PAGE_BYTES, PageRoom
@@ -71,6 +71,8 @@ class Page:
         ]
         self.screens = screens_of(self.views)
         self.joint = [screen for screen in self.screens if isinstance(screen, JointView)]
+        self._explorers = [Explorer(view.run) for view in self.views]
+        self._charts = [Charts(view.run) for view in self.views]
         self._every: list[Screen] = [*self.views, *self.joint]
 
     def data(self, free: int) -> dict[str, str]:
@@ -85,10 +87,11 @@ class Page:
         tables = [view.data(room) for view, room in both]
         parts: dict[str, Any] = {
             "explorer": [
-                {"run": shown_text(view.name), **explorer_data(view.run, budget, room)} for view, room in both
+                {"run": shown_text(view.name), **explorer.data(budget, room)}
+                for (view, room), explorer in zip(both, self._explorers, strict=True)
             ],
             "tables": {"glossary": glossary, "runs": [*tables, *(joint.data() for joint in self.joint)]},
-            "charts": [chart_data(view.run, room) for view, room in both],
+            "charts": [charts.data(room) for charts, room in zip(self._charts, rooms, strict=True)],
             "downloads": [
                 *(view.texts(data, room) for (view, room), data in zip(both, tables, strict=True)),
                 *({joint.table.table.name: dict(joint.table.texts)} for joint in self.joint),

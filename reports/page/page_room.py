@@ -53,13 +53,20 @@ class PageRoom:
 
 def by_network(caches: Sequence[CacheMetadata]) -> list[CacheMetadata]:
     """The first network of every model and task, then the second of each, and so on."""
-    seen: Counter[tuple[str, str, str]] = Counter()
-    ranked = []
-    for position, cache in enumerate(caches):
+    first, others = first_networks(caches)
+    return [*first, *(by_network(others) if others else [])]
+
+
+def first_networks(caches: Sequence[CacheMetadata]) -> tuple[list[CacheMetadata], list[CacheMetadata]]:
+    """The first network of every model and task, and all others."""
+    seen: set[tuple[str, str, str]] = set()
+    first: list[CacheMetadata] = []
+    others: list[CacheMetadata] = []
+    for cache in caches:
         key = (cache.model, cache.split, cache.task)
-        ranked.append((seen[key], position, cache))
-        seen[key] += 1
-    return [cache for _, _, cache in sorted(ranked, key=lambda item: item[:2])]
+        (others if key in seen else first).append(cache)
+        seen.add(key)
+    return first, others
 
 
 def by_question(tables: Sequence[Table], leading: Sequence[str], average: str) -> list[int]:

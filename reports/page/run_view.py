@@ -12,7 +12,7 @@ from exitbench.benchmarks.results.vocabulary import AVERAGE
 from exitbench.reports.formats.all_formats import formatted
 from exitbench.reports.page.explorer import signal_looks
 from exitbench.reports.page.forest import Forest, forest_of
-from exitbench.reports.page.page_room import PageRoom, by_network, by_question, group_names
+from exitbench.reports.page.page_room import PageRoom, by_network, by_question, first_networks, group_names
 from exitbench.reports.page.table_data import named_table, shown_text, table_data
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import figure_name
@@ -31,8 +31,9 @@ from exitbench.reports.verdict.setting import network_line, protocol_line
 from exitbench.reports.verdict.standings import Standings
 from exitbench.reports.verdict.verdict import RunVerdict, Sentence, verdict_of
 
-TASKS_SHARE, TABLES_SHARE, DOWNLOADS_SHARE = 0.5, 0.5, 1.0
-"""How much of a page's free room tasks' tables may take, then the questions' tables, and last all other formats."""
+FIRST_SHARE, TABLES_SHARE, TASKS_SHARE, DOWNLOADS_SHARE = 0.5, 0.5, 0.3, 1.0
+"""How much of a page's free room the tables of tasks may take, one network of every model and task; then the questions'
+tables; then the tables of all other networks; and last, when curves and charts are drawn, all other formats."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,10 @@ class RunView:
         looks = signal_looks(self.run)
         room.spend([names, tasks_named, looks])
         in_turn = by_question(self.tables, self.leading, f"differences-{AVERAGE}")
-        caches = by_network(self.run.caches)
-        tasks = room.kept(TASKS_SHARE, ((cache.name, partial(self._task, cache)) for cache in caches))
+        first, others = first_networks(self.run.caches)
+        tasks = room.kept(FIRST_SHARE, ((cache.name, partial(self._task, cache)) for cache in first))
         tables = room.kept(TABLES_SHARE, ((number, partial(self._table, self.tables[number])) for number in in_turn))
+        tasks |= room.kept(TASKS_SHARE, ((cache.name, partial(self._task, cache)) for cache in by_network(others)))
         return {
             "name": shown_text(self.name),
             "leading": self.leading,
@@ -188,7 +190,7 @@ class RunView:
 
 def texts_of(table: Table) -> Mapping[str, str]:
     """A table in every format."""
-    return formatted(table).texts
+    return formatted(table.whole()).texts
 
 
 def intro(cache: CacheMetadata) -> str:

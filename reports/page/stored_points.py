@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from exitbench.benchmarks.results.operating_point import OperatingPoint, operating_point
+from exitbench.benchmarks.results.schema import Row
 from exitbench.reports.page.grouped_columns import grouped_columns
-from exitbench.reports.run_data.finished_run import FinishedRun
 
 CURVE_KEY = ("cache", "protocol", "signal", "parameters")
 CurveKey = tuple[str, str, str, str]
@@ -28,17 +30,19 @@ def threshold_text(value: float) -> float | str | None:
 Stored = dict[CurveKey, dict[OperatingPoint, dict[str, Any]]]
 
 
-def stored_rates(run: FinishedRun) -> Stored:
-    """Rates over all layers, score and speed-up at every matched operating point: by curve, point and column."""
-    score_measures = {cache.name: cache.measure for cache in run.caches}
+def stored_rates(rows: Iterable[Row], score: str) -> Stored:
+    """Rates over all layers, score and speed-up at every matched operating point: by curve, point and column.
+
+    ``rows`` are those of a cache whose task is judged by the measure ``score``.
+    """
     rates: Stored = {}
-    for row in run.rows.values():
+    for row in rows:
         if row.layer is not None or row.operating_point.kind != "speed_up" or math.isnan(row.value):
             continue
         curve_key = (row.cache, row.protocol, row.signal, row.parameters)
         if row.measure in ("premature_rate", "delayed_rate"):
             column = f"{row.measure.removesuffix('_rate')}_{row.decisions}"
-        elif row.measure in ("speed_up", score_measures.get(row.cache)) and not row.decisions:
+        elif row.measure in ("speed_up", score) and not row.decisions:
             column = "speed_up" if row.measure == "speed_up" else "score"
         else:
             continue
@@ -58,9 +62,9 @@ ExitCounts = dict[str, list[int]]
 """Operating point, as the files write it, to how many samples exit at each layer."""
 
 
-def exits_of_curves(run: FinishedRun) -> dict[CurveKey, ExitCounts]:
+def exits_of_curves(histograms: pa.Table) -> dict[CurveKey, ExitCounts]:
     """The exit counts of every curve's stored operating points."""
-    stored = grouped_columns(run.files.columns("histograms"), (*CURVE_KEY, "kind", "operating_point"))
+    stored = grouped_columns(histograms, (*CURVE_KEY, "kind", "operating_point"))
     counts: dict[CurveKey, ExitCounts] = {}
     for (cache, protocol, signal, parameters, kind, point), rows in stored.rows_of.items():
         if kind == "exits":

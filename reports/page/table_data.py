@@ -72,6 +72,7 @@ def named_table(table: Table) -> dict[str, Any]:
 
 def table_data(table: Table, origin: Origin) -> dict[str, Any]:
     """A table as the scripts read it."""
+    table = table.whole()
     measures = dict.fromkeys(column.measure for column in table.columns if column.measure in GLOSSARY)
     return named_table(table) | {
         "columns": [

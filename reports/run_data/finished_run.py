@@ -5,8 +5,9 @@ Names come from signals, tasks and classes that anybody may have written; they a
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from exitbench.benchmarks.results.files import RunFiles
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, operating_point
+from exitbench.benchmarks.results.rows_by_cache import RowsByCache
 from exitbench.benchmarks.results.schema import KEY, Row
 from exitbench.benchmarks.results.vocabulary import AVERAGE, DETECTABLE
 from exitbench.benchmarks.suites.suite import entry_of_subject
@@ -22,7 +24,8 @@ from exitbench.reports.run_data.identical import Identical, identical_entries
 from exitbench.reports.run_data.protocol_order import leading_protocol
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group, cache_metadata
 from exitbench.reports.run_data.run_entry import RunEntry, told_apart
-from exitbench.reports.run_data.stored_rows import MANY, StoredPairs, StoredRows
+from exitbench.reports.run_data.stored_columns import StoredColumns
+from exitbench.reports.run_data.stored_rows import MANY, PlainPairs, PlainRows, StoredPairs, StoredRows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,15 +55,14 @@ BOUND_TITLES = {
 AcrossRow = dict[str, Any]
 """One row of ``across.parquet``."""
 
-PairQuestion = tuple[str, OperatingPoint, int | None, str, str]
-"""The column of a comparison: cache, operating point, layer, decisions and measure."""
-
 
 class FinishedRun:
     """A run on disk, with everything tables and figures ask of it. Raises InputError when it is no run."""
 
     def __init__(self, path: Path, subject: str | None = None) -> None:
         self.path, self._subject = path, subject
+        self._by_cache: dict[str, RowsByCache] = {}
+        self._frames: dict[str, tuple[str, pd.DataFrame]] = {}
         self.files = RunFiles(path)
         self.record: dict[str, Any] = self.files.record
         self.suite: dict[str, Any] = self.record["suite"]
@@ -86,31 +88,21 @@ class FinishedRun:
         return {name: conformance_result(result) for name, result in self.record.get("conformance", {}).items()}
 
     @cached_property
-    def rows(self) -> Mapping[tuple[Any, ...], Row]:
+    def rows(self) -> PlainRows | StoredRows:
         """Every row of ``results.parquet`` by its key, in the order of the file."""
         if self.files.count("results") > MANY:
-            return self.files.readable("results", StoredRows)
-        return {row.key: row for row in self.files.rows()}
+            return StoredRows(StoredColumns(self.files, "results", absent=None))
+        return PlainRows((row.key, row) for row in self.files.rows())
 
     @cached_property
-    def pair_rows(self) -> Sequence[Mapping[str, Any]]:
+    def pair_rows(self) -> PlainPairs | StoredPairs:
         """The rows of ``pairs.parquet`` as plain values, with None for an empty layer."""
         if self.files.count("pairs") > MANY:
-            return self.files.readable("pairs", StoredPairs)
+            return StoredPairs(StoredColumns(self.files, "pairs", absent=math.nan))
         rows = self.files.plain_rows("pairs")
         for row in rows:
             row["operating_point"] = operating_point(row["operating_point"])
-        return rows
-
-    @cached_property
-    def pair_columns(self) -> dict[tuple[str, str, str], dict[PairQuestion, list[Mapping[str, Any]]]]:
-        """The pairs of each model, split and protocol by the column that they stand in, found in one pass."""
-        columns: dict[tuple[str, str, str], dict[PairQuestion, list[Mapping[str, Any]]]] = {}
-        for pair in self.pair_rows:
-            where = (pair["model"], pair["split"], pair["protocol"])
-            question = (pair["cache"], pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"])
-            columns.setdefault(where, {}).setdefault(question, []).append(pair)
-        return columns
+        return PlainPairs(rows)
 
     @cached_property
     def across(self) -> list[AcrossRow]:
@@ -122,22 +114,20 @@ class FinishedRun:
         wanted = (group.model, group.split, protocol)
         return [row for row in self.across if (row["model"], row["split"], row["protocol"]) == wanted]
 
-    @cached_property
-    def curves(self) -> pd.DataFrame:
-        return by_category(self.files.table("curves"))
-
-    @cached_property
-    def histograms(self) -> pd.DataFrame:
-        return by_category(self.files.table("histograms"))
-
-    @cached_property
-    def risk_coverage(self) -> pd.DataFrame:
-        return by_category(self.files.table("risk_coverage"))
+    def frame_of(self, name: str, cache: CacheMetadata) -> pd.DataFrame:
+        """The rows of one cache in the curves, histograms or risk curves; kept until those of another are read."""
+        if name not in self._by_cache:
+            self._by_cache[name] = self.files.by_cache(name, [each.name for each in self.caches])
+        last, frame = self._frames.get(name, ("", None))
+        if frame is None or last != cache.name:
+            frame = by_category(self._by_cache[name].of(cache.name).to_pandas())
+            self._frames[name] = cache.name, frame
+        return frame
 
     @cached_property
     def protocols(self) -> list[str]:
         """The protocols that have rows, in the suite's order."""
-        present = {row.protocol for row in self.rows.values()}
+        present = {protocol for (protocol,) in self.rows.distinct("protocol")}
         return [protocol for protocol in self.suite["protocols"] if protocol in present]
 
     @cached_property
@@ -147,6 +137,11 @@ class FinishedRun:
             cache_metadata(name, {"protocols": self.suite["protocols"]} | self.record["caches"][name])
             for name in self.suite["caches"]
         ]
+
+    @cached_property
+    def cache_named(self) -> dict[str, CacheMetadata]:
+        """The caches by their names."""
+        return {cache.name: cache for cache in self.caches}
 
     def leading_protocol(self, caches: Sequence[CacheMetadata] | None = None) -> str:
         """The protocol that some caches (default: all) are read under first: the most cautious of those most have."""

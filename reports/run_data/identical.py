@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from exitbench.reports.run_data.run_caches import CacheMetadata
 
 
+TELLING = ("dis", "accuracy", "speed_up")
+"""Measures of the ranking and the scores."""
+
+
 @dataclass(frozen=True)
 class Identical:
     """Entries whose rankings and scores agree in every number, under one protocol on one cache."""
@@ -31,7 +35,7 @@ def identical_entries(run: FinishedRun) -> list[Identical]:
     """Groups of two or more entries that agree everywhere, by protocol and cache."""
     entries = {(entry.signal, entry.parameters) for entry in run.entries}
     numbers_of: dict[tuple[str, str], dict[tuple[str, str], list[Any]]] = {}
-    for row in run.rows.values():
+    for row in run.rows.where(measure=TELLING, decisions=("",)):
         if (row.signal, row.parameters) in entries and row.cache and is_telling(row):
             of_cache = numbers_of.setdefault((row.protocol, row.cache), {})
             value = None if row.status == "undefined" else round(row.value, 9)
@@ -52,4 +56,4 @@ def identical_entries(run: FinishedRun) -> list[Identical]:
 
 def is_telling(row: Row) -> bool:
     """Whether a number belongs to the ranking or the scores, rather than to a threshold somebody chose."""
-    return row.measure in ("dis", "accuracy", "speed_up") and row.operating_point.kind != "tau" and not row.decisions
+    return row.measure in TELLING and row.operating_point.kind != "tau" and not row.decisions

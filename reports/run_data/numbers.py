@@ -9,7 +9,7 @@ from typing import Any, Literal
 Source = Literal["results", "pairs", "across", "published", "cost", "answers"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Number:
     """One number as it is shown.
 

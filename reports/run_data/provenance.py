@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from exitbench.benchmarks.results.key_index import Key
 from exitbench.benchmarks.results.operating_point import operating_point
 from exitbench.benchmarks.results.schema import ACROSS_KEY, KEY, PAIR_KEY
 from exitbench.reports.run_data.finished_run import FinishedRun
-from exitbench.reports.run_data.key_index import Key, KeyIndex
 from exitbench.reports.run_data.numbers import Number
 from exitbench.reports.run_data.run_caches import CacheMetadata
-from exitbench.reports.run_data.stored_rows import MANY, StoredRows
+from exitbench.reports.run_data.stored_rows import PlainPairs, StoredPairs
 
 KEYS: Mapping[str, Sequence[str]] = {"results": KEY, "pairs": PAIR_KEY, "across": ACROSS_KEY}
 Pair = Mapping[str, Any]
@@ -59,7 +58,7 @@ class SourceRows:
         self.run = run
 
     @property
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> PlainPairs | StoredPairs:
         """Every row of ``pairs.parquet`` in the order of the file."""
         return self.run.pair_rows
 
@@ -71,36 +70,15 @@ class SourceRows:
         names = KEYS.get(number.source)
         if names is None:
             return ""
-        row = self._positions[number.source][tuple(map(key_part, names, number.key))]
+        row = self._position(number.source, tuple(map(key_part, names, number.key)))
         sign = "-" if number.source == "pairs" and is_turned(number, self.pairs[row]) else ""
         return f"{number.source}/{row}/{sign}{number.column}"
 
+    def _position(self, source: str, key: Key) -> int:
+        if source == "results":
+            return self.run.rows.position(key)
+        return self.pairs.position(key) if source == "pairs" else self._across[key]
+
     @cached_property
-    def _positions(self) -> dict[str, Mapping[Key, int] | KeyIndex]:
-        rows, pairs, across = self.run.rows, self.pairs, self.run.across
-        pair_key = operator.itemgetter(*PAIR_KEY)
-        results: Mapping[Key, int] | KeyIndex
-        if isinstance(rows, StoredRows):
-            results = KeyIndex(map(result_key, rows), lambda position: result_key(rows.key_at(position)))
-        else:
-            # The parts of these keys are as key_part makes them already: 100,000 rows, of which a page shows a quarter.
-            results = {key: position for position, key in enumerate(rows)}
-        few = {pair_key(row): position for position, row in enumerate(pairs)} if len(pairs) <= MANY else None
-        return {
-            "results": results,
-            "pairs": few if few is not None else row_positions(PAIR_KEY, pairs),
-            "across": row_positions(ACROSS_KEY, across),
-        }
-
-
-def result_key(key: Key) -> Key:
-    """The key of a result with its parts as they are compared here."""
-    return tuple(map(key_part, KEY, key))
-
-
-def row_positions(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Mapping[Key, int] | KeyIndex:
-    """Where the row with a key stands among some rows."""
-    keys = (key_of(names, row) for row in rows)
-    if len(rows) > MANY:
-        return KeyIndex(keys, lambda position: key_of(names, rows[position]))
-    return {key: position for position, key in enumerate(keys)}
+    def _across(self) -> dict[Key, int]:
+        return {key_of(ACROSS_KEY, row): position for position, row in enumerate(self.run.across)}

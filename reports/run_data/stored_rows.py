@@ -1,98 +1,136 @@
-"""The rows of large result files as they are asked for: columns stay columns, and a row is made when somebody reads it.
+"""The rows of result files: of small ones all at once, of large ones as they are asked for.
 
-A run over hundreds of caches has millions of rows, each of which takes a kilobyte as Python's values and a tenth of
-that in columns. What is small is turned into plain rows at once, which is quicker to read.
+Columns stay columns where there are many rows, and a row is made when somebody reads it. What is small is turned into
+plain rows at once, which is quicker to read.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import cached_property
 from typing import Any, overload
 
-import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-
-from exitbench.benchmarks.results.operating_point import operating_point
-from exitbench.benchmarks.results.schema import KEY, Row
-from exitbench.reports.run_data.key_index import Key, KeyIndex
+from exitbench.benchmarks.results.coded_columns import RowInColumns
+from exitbench.benchmarks.results.key_index import Key, KeyIndex
+from exitbench.benchmarks.results.schema import KEY, PAIR_KEY, Row
+from exitbench.reports.run_data.stored_columns import StoredColumns
 
 MANY = 1 << 18
 """Rows of a file from which on they are made one by one."""
 
 Pair = Mapping[str, Any]
 
-
-class StoredColumns:
-    """The columns of a table with texts as codes, and the plain value of any cell.
-
-    ``absent`` is what stands for a number that is not there.
-    """
-
-    def __init__(self, table: pa.Table, absent: float | None) -> None:
-        self.size: int = table.num_rows
-        self.names = tuple(table.column_names)
-        self._values = {name: plain_cell(name, table[name], absent) for name in self.names}
-
-    def cell(self, name: str, row: int) -> Any:
-        """The value in a column of a row, an operating point as one; an absent layer, count, text or flag is None."""
-        return self._values[name](row)
-
-    def cells(self, names: Sequence[str], row: int) -> tuple[Any, ...]:
-        """The values in some columns of a row."""
-        return tuple(self._values[name](row) for name in names)
+COLUMN = ("cache", "model", "split", "protocol", "operating_point", "layer", "decisions", "measure")
+"""What makes a column of results, or of pairs, in which entries stand."""
+ROW_ORDER = (*COLUMN, *(name for name in KEY if name not in COLUMN))
+PAIR_ORDER = (*COLUMN, *(name for name in PAIR_KEY if name not in COLUMN))
+"""The parts of a key in an order in which the rows of a cache, and those of a column, lie together."""
 
 
-def plain_cell(name: str, column: pa.ChunkedArray, absent: float | None) -> Callable[[int], Any]:
-    """What gives the plain value of any row of a column."""
-    if pa.types.is_string(column.type):
-        encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
-        words: list[Any] = encoded.dictionary.to_pylist() if len(encoded) else []
-        if name == "operating_point":
-            words = [operating_point(word) for word in words]
-        codes = np.asarray(encoded.indices.fill_null(len(words)), dtype=np.int32)
-        words = [*words, None]
-        return lambda row: words[codes[row]]
-    present = np.asarray(column.is_valid().to_numpy(), dtype=bool)
-    if pa.types.is_floating(column.type):
-        numbers = column.to_numpy()
-        return lambda row: float(numbers[row]) if present[row] else absent
-    kind = bool if pa.types.is_boolean(column.type) else int
-    whole = column.fill_null(kind(0)).to_numpy()
-    return lambda row: kind(whole[row]) if present[row] else None
+class PlainRows(dict[Key, Row]):
+    """The rows of ``results.parquet`` by their key, in the order of the file."""
+
+    def where(self, **wanted: Sequence[Any]) -> Iterator[Row]:
+        """The rows that have one of some values in each of some columns, in the order of the file."""
+        return (row for row in self.values() if all(getattr(row, name) in values for name, values in wanted.items()))
+
+    def compared(self, column: Key) -> list[Row]:
+        """The rows of entries that were compared in a column, by the parts of :data:`COLUMN`."""
+        return self._compared.get(column, [])
+
+    def distinct(self, *names: str) -> list[tuple[Any, ...]]:
+        """The different values of some columns together, in the order in which they first appear."""
+        return list(dict.fromkeys(tuple(getattr(row, name) for name in names) for row in self.values()))
+
+    def of_cache(self, cache: str) -> Sequence[Row]:
+        """The rows of one cache, in the order of the file."""
+        return self._by_cache.get(cache, [])
+
+    def position(self, key: Key) -> int:
+        """Where the row with a key stands in the file."""
+        return self._positions[key]
+
+    @cached_property
+    def _positions(self) -> dict[Key, int]:
+        return {key: position for position, key in enumerate(self)}
+
+    @cached_property
+    def _compared(self) -> dict[Key, list[Row]]:
+        compared: dict[Key, list[Row]] = {}
+        for row in self.values():
+            if row.best is not None:
+                compared.setdefault(tuple(getattr(row, name) for name in COLUMN), []).append(row)
+        return compared
+
+    @cached_property
+    def _by_cache(self) -> dict[str, list[Row]]:
+        by_cache: dict[str, list[Row]] = {}
+        for row in self.values():
+            by_cache.setdefault(row.cache, []).append(row)
+        return by_cache
 
 
 class StoredRows(Mapping[Key, Row]):
-    """The rows of ``results.parquet`` by their key, in the order of the file."""
+    """The same rows, each made when it is asked for."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self._columns = StoredColumns(table, None)
+    def __init__(self, columns: StoredColumns) -> None:
+        self._columns = columns
 
     def __len__(self) -> int:
         return self._columns.size
 
     def __iter__(self) -> Iterator[Key]:
-        return (self.key_at(position) for position in range(len(self)))
+        cells = [self._columns.cells_of(name) for name in KEY]
+        return (tuple(cell(position) for cell in cells) for position in range(len(self)))
 
     def __getitem__(self, key: Key) -> Row:
-        return self.row_at(self._index[key])
+        return next(self.rows_at([self.position(key)]))
+
+    def position(self, key: Key) -> int:
+        """Where the row with a key stands in the file."""
+        return self._index[tuple(key[number] for number in _KEY_ORDER)]
 
     def values(self) -> ValuesView[Row]:
         """The rows one after another; none is searched for."""
         return InOrder(self)
 
-    def row_at(self, position: int) -> Row:
-        """The row at a position of the file."""
-        return Row(*self._columns.cells(Row._fields, position))
+    def rows_at(self, positions: Iterable[int]) -> Iterator[Row]:
+        """The rows at some positions of the file."""
+        cells = self._row_cells
+        return (Row(*[cell(position) for cell in cells]) for position in positions)
 
-    def key_at(self, position: int) -> Key:
-        """The key of that row."""
-        return self._columns.cells(KEY, position)
+    def where(self, **wanted: Sequence[Any]) -> Iterator[Row]:
+        """The rows that have one of some values in each of some columns, in the order of the file."""
+        return self.rows_at(self._columns.positions_where(wanted).tolist())
+
+    def compared(self, column: Key) -> list[Row]:
+        """The rows of entries that were compared in a column, by the parts of :data:`COLUMN`."""
+        return [row for row in self._rows_under(column) if row.best is not None]
+
+    def distinct(self, *names: str) -> list[tuple[Any, ...]]:
+        """The different values of some columns together, in the order in which they first appear."""
+        return self._columns.distinct(names)
+
+    def of_cache(self, cache: str) -> Sequence[Row]:
+        """The rows of one cache, in the order of the file."""
+        return list(self._rows_under((cache,)))
+
+    @cached_property
+    def _row_cells(self) -> list[Any]:
+        return [self._columns.cells_of(name) for name in Row._fields]
 
     @cached_property
     def _index(self) -> KeyIndex:
-        return KeyIndex(self, self.key_at)
+        return self._columns.index(ROW_ORDER)
+
+    def _rows_under(self, beginning: Key) -> Iterator[Row]:
+        """The rows whose key begins so, in the order of the file."""
+        return self.rows_at(self._index.positions(beginning).tolist())
+
+
+_KEY_ORDER = [KEY.index(name) for name in ROW_ORDER]
+_PAIR_KEY_ORDER = [PAIR_KEY.index(name) for name in PAIR_ORDER]
 
 
 class InOrder(ValuesView[Row]):
@@ -103,35 +141,46 @@ class InOrder(ValuesView[Row]):
         self._rows = rows
 
     def __iter__(self) -> Iterator[Row]:
-        return map(self._rows.row_at, range(len(self._rows)))
+        return self._rows.rows_at(range(len(self._rows)))
 
 
-class StoredPair(Mapping[str, Any]):
-    """A row of ``pairs.parquet``: its values are read when they are asked for."""
+class PlainPairs(list[Pair]):
+    """The rows of ``pairs.parquet`` in the order of the file."""
 
-    __slots__ = ("_columns", "_row")
+    def position(self, key: Key) -> int:
+        """Where the row with a key, by the parts of ``PAIR_KEY``, stands in the file."""
+        return self._positions[key]
 
-    def __init__(self, columns: StoredColumns, row: int) -> None:
-        self._columns, self._row = columns, row
+    def where(self, **wanted: Sequence[Any]) -> Iterator[Pair]:
+        """The rows that have one of some values in each of some columns, in the order of the file."""
+        return (pair for pair in self if all(pair[name] in values for name, values in wanted.items()))
 
-    def __getitem__(self, name: str) -> Any:
-        return self._columns.cell(name, self._row)
+    def of_column(self, column: Key) -> Sequence[Pair]:
+        """The rows of a column, by the parts of :data:`COLUMN`."""
+        return self._columns.get(column, [])
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns.names)
+    @cached_property
+    def _positions(self) -> dict[Key, int]:
+        key_of = operator.itemgetter(*PAIR_KEY)
+        return {key_of(pair): position for position, pair in enumerate(self)}
 
-    def __len__(self) -> int:
-        return len(self._columns.names)
+    @cached_property
+    def _columns(self) -> dict[Key, list[Pair]]:
+        column_of = operator.itemgetter(*COLUMN)
+        columns: dict[Key, list[Pair]] = {}
+        for pair in self:
+            columns.setdefault(column_of(pair), []).append(pair)
+        return columns
 
 
 class StoredPairs(Sequence[Pair]):
-    """The rows of ``pairs.parquet`` in the order of the file."""
+    """The same rows, each made when it is asked for."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self._columns = StoredColumns(table, math.nan)
+    def __init__(self, columns: StoredColumns) -> None:
+        self.columns = columns
 
     def __len__(self) -> int:
-        return self._columns.size
+        return self.columns.size
 
     @overload
     def __getitem__(self, row: int) -> Pair: ...
@@ -142,4 +191,20 @@ class StoredPairs(Sequence[Pair]):
             return [self[position] for position in range(*row.indices(len(self)))]
         if not -len(self) <= row < len(self):
             raise IndexError(row)
-        return StoredPair(self._columns, row % len(self))
+        return RowInColumns(self.columns, row % len(self))
+
+    def position(self, key: Key) -> int:
+        """Where the row with a key, by the parts of ``PAIR_KEY``, stands in the file."""
+        return self._index[tuple(key[number] for number in _PAIR_KEY_ORDER)]
+
+    def where(self, **wanted: Sequence[Any]) -> Iterator[Pair]:
+        """The rows that have one of some values in each of some columns, in the order of the file."""
+        return map(self.__getitem__, self.columns.positions_where(wanted).tolist())
+
+    def of_column(self, column: Key) -> Sequence[Pair]:
+        """The rows of a column, by the parts of :data:`COLUMN`."""
+        return [RowInColumns(self.columns, position) for position in self._index.positions(column).tolist()]
+
+    @cached_property
+    def _index(self) -> KeyIndex:
+        return self.columns.index(PAIR_ORDER)

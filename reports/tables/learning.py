@@ -13,7 +13,7 @@ from exitbench.reports.run_data.provenance import Name, Pair
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import AVERAGE, number_cell, pair_cell
-from exitbench.reports.tables.pairs import both_ways, pair_key, pairs_by_question
+from exitbench.reports.tables.pairs import PairQuestion, both_ways, pair_key, pairs_of
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label, missing
 from exitbench.reports.tables.table_parts import finished, where
 
@@ -41,14 +41,14 @@ class Gain:
     layer: int | None
     measure: str | None
 
-    def question(self, cache: str, measure: str) -> tuple[str, OperatingPoint, int | None, str, str]:
-        """The question of one cache, judged by ``measure``, as :func:`pairs_by_question` has it."""
+    def question(self, cache: str, measure: str) -> PairQuestion:
+        """The question of one cache, judged by ``measure``."""
         return cache, self.point, self.layer, "", self.measure or measure
 
 
 def learned_entries(run: FinishedRun) -> list[RunEntry]:
     """The entries that were fitted."""
-    fitted = {(row.signal, row.parameters) for row in run.rows.values() if row.measure in FIT_SIZES}
+    fitted = {(row.signal, row.parameters) for row in run.rows.where(measure=FIT_SIZES)}
     return [entry for entry in run.entries if (entry.signal, entry.parameters) in fitted]
 
 
@@ -68,7 +68,6 @@ def learning_tables(run: FinishedRun) -> list[Table]:
 def learning_table(run: FinishedRun, entries: Sequence[RunEntry], group: Group, protocol: str) -> Table:
     """Every learned entry on every task: its parameters, its rows, and its gains over the reference."""
     gains = gain_columns(run, group)
-    by_question = pairs_by_question(run, group, protocol)
     reference = reference_entry(run)
     rows = []
     for entry in entries:
@@ -76,20 +75,15 @@ def learning_table(run: FinishedRun, entries: Sequence[RunEntry], group: Group, 
         fitted_on = [cache for cache in group.caches if run.row(cache, protocol, *name, FIT_SIZES[1]) is not None]
         for cache in fitted_on:
             questions = [gain.question(cache.name, cache.measure) for gain in gains]
-            pairs = [both_ways(by_question.get(question, [])) for question in questions]
+            pairs = [both_ways(pairs_of(run, group, protocol, question)) for question in questions]
             cells = [
                 *size_cells(run, cache, protocol, name),
                 *(learned_gain_cell(own, name, reference) for own in pairs),
             ]
             rows.append(row_of(run, entry, run.task_heading(cache), cells))
         if len(group.caches) > 1 and len(fitted_on) == len(group.caches):
-            questions = [gain.question("", group.average_measure) for gain in gains]
-            averaged = [
-                learned_gain_cell(both_ways(by_question[question]), name, reference)
-                if question in by_question
-                else Cell("·")
-                for question in questions
-            ]
+            tested = [pairs_of(run, group, protocol, gain.question("", group.average_measure)) for gain in gains]
+            averaged = [learned_gain_cell(both_ways(own), name, reference) if own else Cell("·") for own in tested]
             rows.append(row_of(run, entry, AVERAGE, [Cell("·"), Cell("·"), *averaged]))
     rows += smallest_gain_rows(run, group, protocol, gains) if rows else []
     heading = "" if reference is None else f" over {run.label(reference.signal, reference.parameters)}"

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
-from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
+from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up
 from exitbench.benchmarks.results.schema import PAIR_KEY
 from exitbench.benchmarks.results.vocabulary import AVERAGE, LOWER_IS_BETTER, SIGNIFICANCE, is_claimed
-from exitbench.reports.run_data.finished_run import FinishedRun, PairQuestion
+from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.names import slug, table_name
 from exitbench.reports.run_data.provenance import Name, Pair
 from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.tables.cells import pair_cell
-from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label
-from exitbench.reports.tables.table_parts import cache_notes, finished, where
+from exitbench.reports.tables.table import Cell, LaterTable, Table, TableColumn, TableRow, label
+from exitbench.reports.tables.table_parts import MARK_NOTES, cache_notes, finished, where
+
+KEPT_TABLES = 64
+"""Tables of differences that are kept once they were made: a run has one for every task."""
 
 
 def pair_key(pair: Pair) -> tuple[Any, ...]:
@@ -23,12 +27,17 @@ def pair_key(pair: Pair) -> tuple[Any, ...]:
     return tuple(pair[name] for name in PAIR_KEY)
 
 
-def pairs_by_question(run: FinishedRun, group: Group, protocol: str) -> Mapping[PairQuestion, list[Pair]]:
-    """The pairs of a group: (cache, operating point, layer, decisions, measure) to rows."""
-    return run.pair_columns.get((group.model, group.split, protocol), {})
+PairQuestion = tuple[str, OperatingPoint, int | None, str, str]
+"""What is compared of a group under a protocol: cache, operating point, layer, decisions and measure."""
 
 
-def both_ways(pairs: list[Pair]) -> dict[tuple[Name, Name], tuple[Pair, int]]:
+def pairs_of(run: FinishedRun, group: Group, protocol: str, question: PairQuestion) -> Sequence[Pair]:
+    """The pairs of a group that answer a question; none where nothing was compared."""
+    cache, *asked = question
+    return run.pair_rows.of_column((cache, group.model, group.split, protocol, *asked))
+
+
+def both_ways(pairs: Sequence[Pair]) -> dict[tuple[Name, Name], tuple[Pair, int]]:
     """(row, column) to the pair and its sign, for either order of the two."""
     by_names = {}
     for pair in pairs:
@@ -38,7 +47,7 @@ def both_ways(pairs: list[Pair]) -> dict[tuple[Name, Name], tuple[Pair, int]]:
     return by_names
 
 
-def names_in(run: FinishedRun, pairs: list[Pair]) -> list[Name]:
+def names_in(run: FinishedRun, pairs: Sequence[Pair]) -> list[Name]:
     """The entries that take part in some comparison, in the suite's order."""
     present = {(pair[f"signal_{side}"], pair[f"parameters_{side}"]) for pair in pairs for side in "ab"}
     return [(entry.signal, entry.parameters) for entry in run.entries if (entry.signal, entry.parameters) in present]
@@ -51,13 +60,12 @@ def wins_tables(run: FinishedRun) -> list[Table]:
 
 def wins_of(run: FinishedRun, group: Group, protocol: str) -> list[Table]:
     """The two tables of wins of one model and protocol; none when nothing is compared."""
-    by_question = pairs_by_question(run, group, protocol)
     at = at_speed_up(float(run.suite["primary_speed_up"]))
     score = [(cache.name, at, None, "", cache.measure) for cache in group.caches]
     dis = [(cache.name, NOWHERE, layer, "", "dis") for cache in group.caches for layer in cache.table_layers]
     tables = []
     for name, what, questions in (("score", f"task score near {at.short}", score), ("dis", "DIS", dis)):
-        pairs = [pair for question in questions for pair in by_question.get(question, [])]
+        pairs = [pair for question in questions for pair in pairs_of(run, group, protocol, question)]
         names = names_in(run, pairs)
         if len(names) < 2:
             continue
@@ -127,26 +135,58 @@ def wins_cell(pairs: list[Pair], first: Name, second: Name) -> Cell:
 
 def difference_tables(run: FinishedRun) -> list[Table]:
     """Every pair at the primary speed-up, one table per task and for the average."""
-    tables = []
+    tables: list[Table] = []
+    made = lru_cache(KEPT_TABLES)(partial(difference_table, run))
     at = at_speed_up(float(run.suite["primary_speed_up"]))
     for group, protocol in run.each():
-        by_question = pairs_by_question(run, group, protocol)
         columns = [(cache.name, run.task_heading(cache), cache.measure) for cache in group.caches]
         if len(group.caches) > 1:
             columns.append(("", AVERAGE, group.average_measure))
         for cache, title, measure in columns:
-            pairs = by_question.get((cache, at, None, "", measure), [])
-            if pairs:
-                tables.append(difference_table(run, group, protocol, (cache, title), pairs))
+            pairs = pairs_of(run, group, protocol, (cache, at, None, "", measure))
+            if any(pair["status"] == "ok" or pair["status"] in MARK_NOTES for pair in pairs):
+                column = DifferenceColumn(group, protocol, cache, title, measure)
+                tables.append(
+                    LaterTable(
+                        partial(made, column),
+                        name=column.name(run),
+                        title=column.heading(run),
+                        question="By how much do two signals differ on the same samples?",
+                        topic="pairs",
+                        protocol=protocol,
+                        model=group.model,
+                    )
+                )
     return tables
 
 
-def difference_table(
-    run: FinishedRun, group: Group, protocol: str, column: tuple[str, str], pairs: list[Pair]
-) -> Table:
+@dataclass(frozen=True)
+class DifferenceColumn:
+    """A column of the main table: a cache, or the average where its name is empty, with its heading and measure."""
+
+    group: Group
+    protocol: str
+    cache: str
+    title: str
+    measure: str
+
+    def name(self, run: FinishedRun) -> str:
+        """The name of the table of its differences."""
+        group = None if self.cache else self.group
+        return table_name(run, f"differences-{slug(self.cache or AVERAGE)}", group=group, protocol=self.protocol)
+
+    def heading(self, run: FinishedRun) -> str:
+        """The title of that table."""
+        speed = f"{float(run.suite['primary_speed_up']):g}×"
+        return f"Paired differences near {speed}: {self.title} ({where(run, self.group, self.protocol)})"
+
+
+def difference_table(run: FinishedRun, column: DifferenceColumn) -> Table:
     """All paired differences of one column of the main table: row less column."""
+    group, protocol, cache = column.group, column.protocol, column.cache
+    at = at_speed_up(float(run.suite["primary_speed_up"]))
+    pairs = pairs_of(run, group, protocol, (cache, at, None, "", column.measure))
     names, by_names = names_in(run, pairs), both_ways(pairs)
-    cache, title = column
     rows = []
     for first in names:
         cells = [label(run.label(*first))]
@@ -154,13 +194,10 @@ def difference_table(
             pair, sign = by_names.get((first, second), ({}, 1))
             cells.append(pair_cell(pair, pair_key(pair), sign) if pair else Cell("·"))
         rows.append(TableRow(tuple(cells), signal=first[0]))
-    speed = f"{float(run.suite['primary_speed_up']):g}×"
     shown = replace(group, caches=tuple(held for held in group.caches if cache in ("", held.name)))
     return Table(
-        name=table_name(
-            run, f"differences-{slug(cache or AVERAGE)}", group=None if cache else group, protocol=protocol
-        ),
-        title=f"Paired differences near {speed}: {title} ({where(run, group, protocol)})",
+        name=column.name(run),
+        title=column.heading(run),
         question="By how much do two signals differ on the same samples?",
         topic="pairs",
         columns=(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint, at_speed_up, within_loss
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.glossary import DIS_NOTE
@@ -82,9 +84,10 @@ def task_table(run: FinishedRun, cache: CacheMetadata, protocol: str) -> Table:
     return finished(run, table, Group(cache.model, cache.split, (cache,)))
 
 
-def task_tables(run: FinishedRun) -> list[Table]:
-    """The table of every task, under the protocol that it is read under first."""
-    tables = (task_table(run, cache, run.leading_protocol([cache])) for cache in run.caches)
+def task_tables(run: FinishedRun, caches: Sequence[CacheMetadata] | None = None) -> list[Table]:
+    """The tables of some tasks, by default of all, each under the protocol that it is read under first."""
+    chosen = run.caches if caches is None else caches
+    tables = (task_table(run, cache, run.leading_protocol([cache])) for cache in chosen)
     return [table for table in tables if says_something(table)]
 
 

@@ -14,7 +14,7 @@ from exitbench.reports.run_data.provenance import Name, Pair
 from exitbench.reports.run_data.run_caches import Group
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import AVERAGE, pair_cell
-from exitbench.reports.tables.pairs import both_ways, pair_key, pairs_by_question
+from exitbench.reports.tables.pairs import both_ways, pair_key, pairs_of
 from exitbench.reports.tables.table import Cell, Table, TableColumn, TableRow, label, missing
 from exitbench.reports.tables.table_parts import finished, where
 from exitbench.reports.tables.task_scores import score_cells
@@ -34,7 +34,7 @@ IN_SAMPLE_NOTE = "Fitted on the scored rows: the more thresholds, the more this 
 
 def shared_threshold_tables(run: FinishedRun) -> list[Table]:
     """One table per speed-up, model and protocol; none in a suite that did not ask for per-layer thresholds."""
-    measured = {(row.signal, row.parameters) for row in run.rows.values()}
+    measured = set(run.rows.distinct("signal", "parameters"))
     entries = [entry for entry in run.entries if schedule_name(entry, "shared") in measured]
     speeds = dict.fromkeys((float(run.suite["primary_speed_up"]), *map(float, run.suite["speed_ups"])))
     if not entries:
@@ -55,13 +55,15 @@ def shared_threshold_table(
     run: FinishedRun, entries: list[RunEntry], group: Group, protocol: str, point: OperatingPoint
 ) -> Table:
     """Every entry with its shared threshold, exit quotas and greedy thresholds, and what these gain."""
-    by_question = pairs_by_question(run, group, protocol)
     questions = [(cache.name, cache.measure) for cache in group.caches]
     titles = [(run.task_heading(cache), cache.measure) for cache in group.caches]
     if len(group.caches) > 1:
         questions.append(("", group.average_measure))
         titles.append((AVERAGE, group.average_measure))
-    tested = [both_ways(by_question.get((cache, point, None, PER_LAYER, measure), [])) for cache, measure in questions]
+    tested = [
+        both_ways(pairs_of(run, group, protocol, (cache, point, None, PER_LAYER, measure)))
+        for cache, measure in questions
+    ]
     rows = []
     for entry in entries:
         shared = schedule_name(entry, "shared")

@@ -7,7 +7,7 @@ No text in here is escaped: each format escapes for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ MARKS = {"unmatched": "†", "unreliable": "‡", "degenerate": "§", "no-exit":
 """Signs of the statuses under which a number is still shown."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One cell: a text, and the numbers that the text is made of (none for a label or an empty cell).
 
@@ -67,7 +67,7 @@ class Cell:
         return self.numbers[0].key if self.numbers else ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TableColumn:
     """One column. ``group`` is the heading it shares with its neighbours (a task), ``measure`` the entry of the
     glossary that defines what stands below (empty for labels), ``better`` the direction for sorting."""
@@ -82,7 +82,7 @@ class TableColumn:
         return not self.measure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TableRow:
     """One row; bounds, averages and published rows are set apart from measured signals by ``kind``."""
 
@@ -114,6 +114,10 @@ class Table:
             if len(row.cells) != len(self.columns):
                 raise ValueError(f"table {self.name}: {len(row.cells)} cells in a row of {len(self.columns)} columns")
 
+    def whole(self) -> Table:
+        """The table with all its cells in memory."""
+        return self
+
     def numbers(self) -> Iterator[Number]:
         """Every number that the table shows, row by row."""
         for row in self.rows:
@@ -134,6 +138,38 @@ class Table:
     @property
     def is_grouped(self) -> bool:
         return any(column.group for column in self.columns)
+
+
+class LaterTable(Table):
+    """A table whose cells are made when somebody reads them: ``made`` gives the whole table.
+
+    A run over hundreds of caches has a thousand tables, of which a page shows a hundred. Whoever reads several of its
+    parts asks for :meth:`whole` once.
+    """
+
+    def __init__(
+        self, made: Callable[[], Table], *, name: str, title: str, question: str, topic: str, protocol: str, model: str
+    ) -> None:
+        own = {"name": name, "title": title, "question": question, "topic": topic, "protocol": protocol, "model": model}
+        for field, value in {**own, "_made": made}.items():
+            object.__setattr__(self, field, value)  # as a frozen dataclass does it
+
+    def whole(self) -> Table:
+        """The table with all its cells in memory."""
+        table: Table = self._made()  # type: ignore[attr-defined]
+        return table
+
+    @property
+    def columns(self) -> tuple[TableColumn, ...]:
+        return self.whole().columns
+
+    @property
+    def rows(self) -> tuple[TableRow, ...]:
+        return self.whole().rows
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.whole().notes
 
 
 TOPICS = {

@@ -11,7 +11,7 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.identical import Identical
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group
 from exitbench.reports.sentences import listed
-from exitbench.reports.tables.table import Cell, Table, TableRow, label
+from exitbench.reports.tables.table import Cell, LaterTable, Table, TableRow, label
 
 CellOf = Callable[[str, str], list[Cell]]
 """(signal, parameters) to the cells of its row, without the label."""
@@ -172,5 +172,7 @@ def notes_of(rows: Sequence[TableRow], identical: Iterable[Identical], run: Fini
 
 
 def says_something(table: Table) -> bool:
-    """Whether any cell of a table holds a measurement."""
+    """Whether any cell of a table holds a measurement; one that is made later was not planned without one."""
+    if isinstance(table, LaterTable):
+        return True
     return any(cell.status == "ok" or cell.status in MARK_NOTES for row in table.rows for cell in row.cells)

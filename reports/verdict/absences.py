@@ -12,6 +12,8 @@ from exitbench.reports.verdict.standings import ColumnKey
 
 MOST_TASKS = 3
 """As many tasks as a sentence names for one signal."""
+MANY_CACHES = 24
+"""Of an average over more caches it names one, and counts the others."""
 
 
 def why_absent(run: FinishedRun, question: ColumnKey, entry: RunEntry) -> str:
@@ -25,7 +27,7 @@ def why_absent(run: FinishedRun, question: ColumnKey, entry: RunEntry) -> str:
     reasons = [reason for cache in measured if (reason := reason_on(run, cache, question, entry))]
     if not reasons:
         return "parameters chosen on the scored rows" if protocol == "in-sample" and entry.is_grid else "not compared"
-    return first_few(reasons, MOST_TASKS)
+    return first_few(reasons, MOST_TASKS if len(measured) <= MANY_CACHES else 1)
 
 
 def reason_on(run: FinishedRun, cache: CacheMetadata, question: ColumnKey, entry: RunEntry) -> str:

@@ -11,6 +11,9 @@ from exitbench.benchmarks.results.vocabulary import BOUNDS
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import task_with_model
 
+MOST_PLACES = 24
+"""As many tasks, or lines, as one list of an alert names."""
+
 Severity = Literal["error", "caution", "note"]
 
 
@@ -48,7 +51,7 @@ def grouped(
     if not seen:
         return []
     places = tuple(
-        f"{label}: " + "; ".join(f"{task} ({', '.join(spots)})" for task, spots in tasks.items())
+        f"{label}: " + "; ".join(few([f"{task} ({', '.join(spots)})" for task, spots in tasks.items()]))
         for label, tasks in lines.items()
     )
     return [
@@ -82,6 +85,12 @@ def plural(count: int, noun: str) -> str:
     ('1 cell', '3 cells')
     """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def few(where: Sequence[str]) -> list[str]:
+    """The first places of a list, and how many more there are; of hundreds of caches all would fill a page."""
+    more = len(where) - MOST_PLACES
+    return list(where) if more <= 0 else [*where[:MOST_PLACES], f"and {more} more"]
 
 
 def first_few(where: Sequence[str], most: int = 6) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from exitbench.benchmarks.results.operating_point import NOWHERE
 from exitbench.benchmarks.results.schema import Row
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import task_with_model
-from exitbench.reports.verdict.alert import Alert, first_few, grouped, layer_or_point, measure_and_layer, plural
+from exitbench.reports.verdict.alert import Alert, few, first_few, grouped, layer_or_point, measure_and_layer, plural
 from exitbench.reports.verdict.point_alerts import degenerate_alerts, loss_alerts, unmatched_alerts
 
 FEW_ROWS = 300
@@ -20,17 +20,16 @@ TIED_PERCENT = 5.0
 
 def alerts_of(run: FinishedRun) -> list[Alert]:
     """All alerts of a run, the gravest first."""
-    shown = shown_rows(run)
     alerts = [
         *failed_units(run.record),
         *missing_cells(run),
         *few_samples(run),
-        *unreliable_alerts(shown, run),
-        *unmatched_alerts(shown, run),
-        *loss_alerts(shown, run),
-        *degenerate_alerts(shown, run),
-        *undefined_alerts(shown, run),
-        *tie_alerts(shown, run),
+        *unreliable_alerts(shown_rows(run, status=("unreliable",)), run),
+        *unmatched_alerts(shown_rows(run, status=("unmatched",)), run),
+        *loss_alerts(list(shown_rows(run, measure=("realised_loss",))), run),
+        *degenerate_alerts(shown_rows(run, status=("degenerate",)), run),
+        *undefined_alerts(shown_rows(run, status=("undefined",)), run),
+        *tie_alerts(shown_rows(run, measure=("tied_share",)), run),
         *identical_alerts(run),
         *only_in_sample(run),
         *run_notes(run.record),
@@ -39,17 +38,18 @@ def alerts_of(run: FinishedRun) -> list[Alert]:
     return sorted(alerts, key=lambda alert: order[alert.severity])
 
 
-def shown_rows(run: FinishedRun) -> list[Row]:
-    """The rows of compared entries that the tables show: at operating points, and measures at the suite's layers."""
+def shown_rows(run: FinishedRun, **wanted: Sequence[str]) -> Iterator[Row]:
+    """The rows of compared entries that the tables show: at operating points, and measures at the suite's layers.
+
+    Only those that have one of the ``wanted`` values in each of some columns.
+    """
     entries = {(entry.signal, entry.parameters) for entry in run.entries}
     layers = {cache.name: cache.table_layers for cache in run.caches}
-    rows = []
-    for row in run.rows.values():
+    for row in run.rows.where(**wanted):
         if not row.cache or (row.signal, row.parameters) not in entries or row.operating_point.kind in ("tau", "harm"):
             continue
         if row.layer is None or (row.operating_point == NOWHERE and row.layer in layers[row.cache]):
-            rows.append(row)
-    return rows
+            yield row
 
 
 def failed_units(record: Mapping[str, object]) -> list[Alert]:
@@ -59,8 +59,8 @@ def failed_units(record: Mapping[str, object]) -> list[Alert]:
         if record.get("complete", True):
             return []
         return [Alert("error", "failed", "This run is not complete", "Start it again: it continues where it was left.")]
-    places = tuple(f"{failure['label']}: {failure['reason']}" for failure in failures)
-    count = f"{len(places)} parts of the run" if len(places) > 1 else "One part of the run"
+    places = tuple(few([f"{failure['label']}: {failure['reason']}" for failure in failures]))
+    count = f"{len(failures)} parts of the run" if len(failures) > 1 else "One part of the run"
     meaning = "Their cells are missing below, and nothing was compared with them. Start the run again to try once more."
     return [Alert(severity="error", kind="failed", headline=f"{count} failed", meaning=meaning, places=places)]
 
@@ -68,8 +68,8 @@ def failed_units(record: Mapping[str, object]) -> list[Alert]:
 def missing_cells(run: FinishedRun) -> list[Alert]:
     """Entries without any row where others have one."""
     present: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for row in run.rows.values():
-        present.setdefault((row.cache, row.protocol), set()).add((row.signal, row.parameters))
+    for name, protocol, signal, parameters in run.rows.distinct("cache", "protocol", "signal", "parameters"):
+        present.setdefault((name, protocol), set()).add((signal, parameters))
     gaps: dict[str, list[str]] = {}
     for cache in run.caches:
         for protocol in cache.protocols:
@@ -98,13 +98,13 @@ def few_samples(run: FinishedRun) -> list[Alert]:
     small = [cache for cache in run.caches if cache.rows < FEW_ROWS]
     if not small:
         return []
-    places = tuple(f"{task_with_model(run, cache)}: {plural(cache.rows, 'row')}" for cache in small)
+    places = tuple(few([f"{task_with_model(run, cache)}: {plural(cache.rows, 'row')}" for cache in small]))
     head = f"Few samples on {plural(len(small), 'task')}"
     meaning = f"Below {FEW_ROWS} rows, intervals are wide and little can be claimed."
     return [Alert(severity="caution", kind="few-samples", headline=head, meaning=meaning, places=places)]
 
 
-def unreliable_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
+def unreliable_alerts(shown: Iterable[Row], run: FinishedRun) -> list[Alert]:
     """Numbers whose interval cannot be trusted."""
     unreliable = [row for row in shown if row.status == "unreliable"]
     meaning = "Too few right or too few wrong predictions, or no spread at all: shown, but the interval means little."
@@ -113,14 +113,14 @@ def unreliable_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
     )
 
 
-def undefined_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
+def undefined_alerts(shown: Iterable[Row], run: FinishedRun) -> list[Alert]:
     """Cells without a number, where there is nothing to measure."""
     undefined = [row for row in shown if row.status == "undefined" and row.measure in ("dis", "accuracy", "f1")]
     meaning = "There is nothing to measure in these cells, such as a first layer that has no score yet."
     return grouped("note", "undefined", "{} undefined", meaning, undefined, run, layer_or_point)
 
 
-def tie_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
+def tie_alerts(shown: Iterable[Row], run: FinishedRun) -> list[Alert]:
     """Rankings with many equal scores."""
     tied = [
         row for row in shown if row.measure == "tied_share" and not math.isnan(row.value) and row.value >= TIED_PERCENT
@@ -172,6 +172,6 @@ def run_notes(record: Mapping[str, object]) -> list[Alert]:
             kind="notes",
             headline="Left out",
             meaning=meaning,
-            places=tuple(map(str, notes)),
+            places=tuple(few(list(map(str, notes)))),
         )
     ]

@@ -11,7 +11,7 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import Name
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group, counted_tasks
 from exitbench.reports.tables.learning import learned_entries, learned_gain_cell, reference_entry
-from exitbench.reports.tables.pairs import both_ways, pairs_by_question
+from exitbench.reports.tables.pairs import both_ways, pairs_of
 from exitbench.reports.tables.table import Cell
 from exitbench.reports.tables.table_parts import learned_from_training
 
@@ -37,10 +37,11 @@ def learning_line(run: FinishedRun, group: Group, protocol: str, name: Name) -> 
         return ""
     parameters, rows = (span_of(run, caches, protocol, name, measure) for measure in FIT_SIZES)
     point = at_speed_up(float(run.suite["primary_speed_up"]))
-    by_question, reference = pairs_by_question(run, group, protocol), reference_entry(run)
+    reference = reference_entry(run)
 
     def gain(cache: str, measure: str) -> Cell:
-        return learned_gain_cell(both_ways(by_question.get((cache, point, None, "", measure), [])), name, reference)
+        pairs = pairs_of(run, group, protocol, (cache, point, None, "", measure))
+        return learned_gain_cell(both_ways(pairs), name, reference)
 
     gains = {cache.name: gain(cache.name, cache.measure) for cache in caches}
     text = f"{parameters} parameters fitted on {rows} rows"

@@ -11,7 +11,7 @@ from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_data.provenance import Name, Pair, task_with_model
 from exitbench.reports.run_data.run_caches import CacheMetadata, Group, counted_tasks
 from exitbench.reports.run_data.run_entry import RunEntry
-from exitbench.reports.tables.pairs import both_ways, pairs_by_question
+from exitbench.reports.tables.pairs import both_ways, pairs_of
 from exitbench.reports.verdict.standings import ColumnKey, Standings
 
 FAMILIAR = "right-tool"
@@ -67,9 +67,8 @@ class MainColumn:
 
     def differences(self) -> dict[tuple[Name, Name], tuple[Pair, int]]:
         """The paired tests of the column: (first, second) to the pair and its sign, either way round."""
-        by_question = pairs_by_question(self.run, self.group, self.protocol)
         cache = "" if self.is_average else self.caches[0].name
-        return both_ways(by_question.get((cache, self.point, None, "", self.measure), []))
+        return both_ways(pairs_of(self.run, self.group, self.protocol, (cache, self.point, None, "", self.measure)))
 
 
 def main_column(standings: Standings) -> MainColumn | None:

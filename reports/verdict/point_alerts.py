@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from exitbench.benchmarks.results.schema import Row
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -11,7 +11,7 @@ from exitbench.reports.run_data.numbers import fixed
 from exitbench.reports.verdict.alert import Alert, grouped, layer_or_point
 
 
-def unmatched_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
+def unmatched_alerts(shown: Iterable[Row], run: FinishedRun) -> list[Alert]:
     """One alert for all operating points that are too far from the wanted speed-up."""
     unmatched = [
         row
@@ -73,7 +73,7 @@ def asked_and_lost(row: Row) -> str:
     return f"{row.operating_point.number:g}: {fixed(row.value, 2)}"
 
 
-def degenerate_alerts(shown: Sequence[Row], run: FinishedRun) -> list[Alert]:
+def degenerate_alerts(shown: Iterable[Row], run: FinishedRun) -> list[Alert]:
     """One alert for all operating points at which the signal decides nothing."""
     degenerate = [
         row for row in shown if row.status == "degenerate" and row.measure == "speed_up" and not row.decisions

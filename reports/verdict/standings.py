@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from exitbench.benchmarks.results.operating_point import NOWHERE, OperatingPoint
 from exitbench.benchmarks.results.schema import PAIR_KEY, Row
 from exitbench.benchmarks.results.vocabulary import LOWER_IS_BETTER
 from exitbench.reports.run_data.numbers import Number, number, p_text
-from exitbench.reports.run_data.provenance import Pair, SourceRows, key_of, task_with_model
+from exitbench.reports.run_data.provenance import SourceRows, key_of, task_with_model
 from exitbench.reports.run_data.run_entry import RunEntry
 from exitbench.reports.tables.cells import result_number
 
@@ -69,22 +68,10 @@ class Standings:
 
     def __init__(self, source: SourceRows) -> None:
         self.source, self.run = source, source.run
-        self._columns: dict[ColumnKey, list[Row]] = {}
-        self._pairs: dict[ColumnKey, list[Pair]] = {}
-        for row in self.run.rows.values():
-            if row.best is not None:
-                self._columns.setdefault(column_of(row), []).append(row)
-        for pair in source.pairs:
-            if pair["p_against_best"] is not None and not math.isnan(pair["p_against_best"]):
-                self._pairs.setdefault(pair_column(pair), []).append(pair)
-
-    @property
-    def questions(self) -> Iterable[ColumnKey]:
-        return self._columns.keys()
 
     def standing(self, question: ColumnKey) -> ColumnStanding | None:
         """The standing of one column; None when nothing in it was compared."""
-        column = self._columns.get(question, [])
+        column = self.run.rows.compared(question)
         best = next((row for row in column if row.best), None)
         if best is None:
             return None
@@ -109,11 +96,11 @@ class Standings:
 
     def absent(self, question: ColumnKey) -> list[RunEntry]:
         """The entries that take no part in a column: not matched there, degenerate, or an average without a task."""
-        compared = {(row.signal, row.parameters) for row in self._columns.get(question, [])}
+        compared = {(row.signal, row.parameters) for row in self.run.rows.compared(question)}
         return [entry for entry in self.run.entries if (entry.signal, entry.parameters) not in compared]
 
     def task_of(self, question: ColumnKey) -> str:
-        cache = next((cache for cache in self.run.caches if cache.name == question[0]), None)
+        cache = self.run.cache_named.get(question[0])
         return f"average of {question[1]}" if cache is None else task_with_model(self.run, cache)
 
     def label(self, row: Row) -> str:
@@ -122,7 +109,10 @@ class Standings:
     def lead(self, best: Row, other: Row) -> Lead | None:
         """The tested difference of the best and another entry; None when that pair was not tested."""
         first, second = ((row.signal, row.parameters) for row in (best, other))
-        for pair in self._pairs.get(column_of(best), []):
+        for pair in self.source.pairs.of_column(column_of(best)):
+            p_value = pair["p_against_best"]
+            if p_value is None or math.isnan(p_value):
+                continue
             sides = [(pair[f"signal_{side}"], pair[f"parameters_{side}"]) for side in "ab"]
             if sides not in ([first, second], [second, first]):
                 continue
@@ -130,7 +120,6 @@ class Standings:
             low, high = sorted((sign * pair["low"], sign * pair["high"]))
             key: tuple[Any, ...] = key_of(PAIR_KEY, pair)
             gap = number(sign * pair["difference"], low, high, source="pairs", key=key, column="difference")
-            p_value = pair["p_against_best"]
             p = Number(p_value, p_text(p_value), source="pairs", key=key, column="p_against_best")
             return Lead(self.label(other), gap, p)
         return None
@@ -162,9 +151,3 @@ class Standings:
 def column_of(row: Row) -> ColumnKey:
     """The column that a row of the results belongs to."""
     return row.cache, row.model, row.split, row.protocol, row.operating_point, row.layer, row.decisions, row.measure
-
-
-def pair_column(pair: Pair) -> ColumnKey:
-    """The column that a pair belongs to."""
-    cache, model, split, protocol = (pair[name] for name in ("cache", "model", "split", "protocol"))
-    return cache, model, split, protocol, pair["operating_point"], pair["layer"], pair["decisions"], pair["measure"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from exitbench.benchmarks.run.across_caches.average_errors import AveragedCache
 from exitbench.benchmarks.run.across_caches.averages import averages
 from exitbench.executors.local_pool import Workers
 from exitbench.reports.figures.catalogue import figures_of
+from exitbench.reports.page.chart_data import Charts
+from exitbench.reports.page.explorer import Explorer
 from exitbench.reports.page.page import write_page
-from exitbench.reports.page.page_room import PAGE_BYTES
+from exitbench.reports.page.page_room import PAGE_BYTES, PageRoom
 from exitbench.reports.run_data.finished_run import FinishedRun
 from exitbench.reports.run_summary import SCREEN_LINES, compact_table, summary_lines, verdict_lines
 from exitbench.reports.write_views import write_views
@@ -115,10 +118,37 @@ def test_a_full_page_keeps_its_limit_and_names_what_it_left_out(
 
 
 @pytest.mark.long
+def test_a_page_without_room_reads_the_curves_of_a_few_caches(forty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exitbench.benchmarks.results.rows_by_cache.AHEAD", 2)
+    monkeypatch.setattr("exitbench.reports.page.explorer.JUDGED_TASKS", 4)
+    run = FinishedRun(forty)
+    explorer, charts = Explorer(run), Charts(run)
+    assert not any("curves" in task for task in explorer.data(10**6, PageRoom(0))["tasks"])
+    assert charts.data(PageRoom(0)) == {}
+    for file, name in (
+        (explorer._curves, "curves"),
+        (explorer._histograms, "histograms"),
+        (charts._histograms, "histograms"),
+        (charts._risks, "risk_coverage"),
+    ):
+        assert 0 < file.rows_read < run.files.count(name) / 3, name
+    assert len(explorer.tasks) == 40
+
+
+@pytest.mark.long
+def test_a_figure_of_a_cache_reads_that_cache_and_the_next(forty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exitbench.benchmarks.results.rows_by_cache.AHEAD", 2)
+    run = FinishedRun(forty)
+    frame = run.frame_of("curves", run.caches[7])
+    assert set(frame["cache"]) == {run.caches[7].name} and run.frame_of("curves", run.caches[7]) is frame
+    assert len(frame) <= run._by_cache["curves"].rows_read < run.files.count("curves") / 10
+
+
+@pytest.mark.long
 def test_a_full_page_has_a_table_of_every_model_and_task_before_a_second_seed(
     forty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exitbench.reports.page.run_view.TASKS_SHARE", 0.004)
+    monkeypatch.setattr("exitbench.reports.page.run_view.TASKS_SHARE", 0.0005)
     _, data = pages(forty, tmp_path / "page.html")
     kept = [task["cache"] for task in data["tasks"] if "table" in task]
     assert 8 <= len(kept) < 40
@@ -182,6 +212,20 @@ def test_averages_of_many_groups_are_those_of_each_group_alone() -> None:
             if (mean.model, mean.task, mean.signal) == (f"m{model}", "average", "a") and not math.isnan(mean.value)
         ]
         assert values == [80.0 + model]
+
+
+@pytest.mark.slow
+def test_numbers_and_views_take_no_longer_for_a_cache_where_there_are_four_times_as_many(tmp_path: Path) -> None:
+    seconds: dict[str, list[float]] = {"numbers": [], "views": []}
+    for models, tasks in ((2, 4), (4, 8)):
+        start = time.process_time()
+        path = run_many(tmp_path / f"{models}-{tasks}", models, tasks, TWENTY)
+        middle = time.process_time()
+        write_views(FinishedRun(path))
+        seconds["numbers"].append(middle - start)
+        seconds["views"].append(time.process_time() - middle)
+    ratios = {what: more / fewer for what, (fewer, more) in seconds.items()}
+    assert max(ratios.values()) <= 5, (ratios, seconds)
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ class CacheIndex(Generic[Item]):
 
 def averages(
     rows: Sequence[Row],
-    pairs: Iterable[Mapping[str, Any]],
+    pairs: Sequence[Mapping[str, Any]],
     caches: Sequence[AveragedCache],
     entries: Sequence[Name],
 ) -> tuple[list[Row], list[dict[str, Any]]]:
@@ -81,8 +81,7 @@ def averages(
     metrics = {cache.cache: cache.metric for cache in caches}
     means: list[Row] = []
     tests: list[dict[str, Any]] = []
-    every_pair = list(pairs)
-    rows_on, pairs_on = CacheIndex(rows, lambda row: row.cache), CacheIndex(every_pair, lambda pair: str(pair["cache"]))
+    rows_on, pairs_on = CacheIndex(rows, lambda row: row.cache), CacheIndex(pairs, lambda pair: str(pair["cache"]))
     by_protocol = {}
     for protocol in dict.fromkeys(row.protocol for row in rows):
         groups = averaged_groups([cache for cache in caches if protocol in cache.protocols])

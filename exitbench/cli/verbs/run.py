@@ -316,7 +316,7 @@ def print_tasks(run: FinishedRun) -> None:
 
     if not run.protocols:
         return
-    measured = {row.cache for row in run.rows.values()}
+    measured = {cache for (cache,) in run.rows.distinct("cache")}
     console = terminal_console()
     for cache in run.caches:
         if cache.name in measured:

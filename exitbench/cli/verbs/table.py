@@ -60,11 +60,11 @@ def command(
     from exitbench.atomic_files import write_whole
     from exitbench.reports.asked_views import TABLE_ENDINGS, table_file, view_named, write_tables
     from exitbench.reports.run_data.finished_run import FinishedRun
-    from exitbench.reports.tables.all_tables import tables_of
+    from exitbench.reports.tables.all_tables import tables_called, tables_of
     from exitbench.reports.tables.per_task import task_tables
 
     finished = FinishedRun(run)
-    tables = [*tables_of(finished), *task_tables(finished)]
+    tables = [*tables_of(finished), *task_tables(finished)] if name is None else tables_called(finished, name)
     if every:
         paths = write_tables(finished, tables, formats or list(TABLE_ENDINGS))
         echo(f"{len(paths)} files in {paths[0].parent}" if paths else f"{run} has no tables")
@@ -73,7 +73,7 @@ def command(
     elif formats is None:
         from exitbench.reports.formats.terminal import LEGEND, fitting_parts, terminal_table
 
-        table = view_named(finished, tables, name, "table")
+        table = view_named(finished, tables, name, "table").whole()
         console = terminal_console()
         for part in fitting_parts(table, console.width):
             console.print(terminal_table(part))

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.patches import Patch
 
 from exitbench.benchmarks.results.operating_point import at_speed_up
-from exitbench.reports.figures.drawing.parts import Paper, cache_of, of_entry, of_place
+from exitbench.reports.figures.drawing.parts import Paper, cache_of, of_entry, of_protocol
 from exitbench.reports.figures.looks import FigureSpec, looks_of
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -45,7 +45,7 @@ def draw_exits(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """How many samples exit at each layer near the primary speed-up, one panel per signal."""
     cache = cache_of(run, spec)
     speed = float(run.suite["primary_speed_up"])
-    frame = of_place(run.histograms, cache.name, spec.protocol)
+    frame = of_protocol(run.frame_of("histograms", cache), spec.protocol)
     frame = frame[(frame["kind"] == "exits") & (frame["operating_point"] == at_speed_up(speed).text)]
     looks = looks_of(run)
     across = paper.across(len(looks), 1.6)
@@ -83,7 +83,7 @@ def draw_exits(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
 def draw_scores(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """The scores of right and wrong predictions, signals down and the suite's layers across; each kind sums to one."""
     cache = cache_of(run, spec)
-    frame = of_place(run.histograms, cache.name, spec.protocol)
+    frame = of_protocol(run.frame_of("histograms", cache), spec.protocol)
     frame = frame[frame["kind"] == "scores"]
     looks = looks_of(run)[:MOST_ROWS]
     layers = cache.table_layers

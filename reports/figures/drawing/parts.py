@@ -34,7 +34,7 @@ PAPERS = {"column": Paper(3.35, 7.0), "text": Paper(6.9, 8.0)}
 
 def cache_of(run: FinishedRun, spec: FigureSpec) -> CacheMetadata:
     """The cache a figure is of."""
-    return next(cache for cache in run.caches if cache.name == spec.cache)
+    return run.cache_named[spec.cache]
 
 
 def of_entry(frame: pd.DataFrame, entry: RunEntry) -> pd.DataFrame:
@@ -42,9 +42,9 @@ def of_entry(frame: pd.DataFrame, entry: RunEntry) -> pd.DataFrame:
     return frame[(frame["signal"] == entry.signal) & (frame["parameters"] == entry.parameters)]
 
 
-def of_place(frame: pd.DataFrame, cache: str, protocol: str) -> pd.DataFrame:
-    """The rows of one cache under one protocol."""
-    return frame[(frame["cache"] == cache) & (frame["protocol"] == protocol)]
+def of_protocol(frame: pd.DataFrame, protocol: str) -> pd.DataFrame:
+    """The rows under one protocol."""
+    return frame[frame["protocol"] == protocol]
 
 
 def handles_of(looks: Sequence[Look], *, lines: bool = True) -> list[Line2D]:

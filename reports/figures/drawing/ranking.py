@@ -13,7 +13,15 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from exitbench.benchmarks.results.operating_point import NOWHERE, at_speed_up
-from exitbench.reports.figures.drawing.parts import Paper, cache_of, grid, handles_of, legend_below, of_entry, of_place
+from exitbench.reports.figures.drawing.parts import (
+    Paper,
+    cache_of,
+    grid,
+    handles_of,
+    legend_below,
+    of_entry,
+    of_protocol,
+)
 from exitbench.reports.figures.looks import FigureSpec, looks_of
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data.finished_run import FinishedRun
@@ -196,7 +204,7 @@ def draw_rates(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
 def draw_risk(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """Error rate among the most certain against their share, one panel per layer of the suite."""
     cache = cache_of(run, spec)
-    frame = of_place(run.risk_coverage, cache.name, spec.protocol)
+    frame = of_protocol(run.frame_of("risk_coverage", cache), spec.protocol)
     looks = looks_of(run, cache, spec.protocol)
     layers = cache.table_layers
     across = paper.across(len(layers), 2.2)

@@ -16,7 +16,15 @@ from matplotlib.transforms import ScaledTranslation
 from exitbench.benchmarks.results.operating_point import FINAL, NOWHERE, at_speed_up
 from exitbench.benchmarks.results.schema import Row
 from exitbench.benchmarks.results.vocabulary import BOUNDS
-from exitbench.reports.figures.drawing.parts import Paper, cache_of, grid, handles_of, legend_below, of_entry, of_place
+from exitbench.reports.figures.drawing.parts import (
+    Paper,
+    cache_of,
+    grid,
+    handles_of,
+    legend_below,
+    of_entry,
+    of_protocol,
+)
 from exitbench.reports.figures.looks import MOST_BANDS, FigureSpec, Look, looks_of
 from exitbench.reports.figures.style import shortened
 from exitbench.reports.run_data import published
@@ -33,7 +41,7 @@ def draw_trade_off(run: FinishedRun, spec: FigureSpec, paper: Paper) -> Drawing:
     """Score against speed-up of every signal with its band, the bounds, and the published points."""
     cache = cache_of(run, spec)
     looks = looks_of(run, cache, spec.protocol)
-    curves = of_place(run.curves, cache.name, spec.protocol)
+    curves = of_protocol(run.frame_of("curves", cache), spec.protocol)
     speeds = [float(speed) for speed in run.suite["speed_ups"]]
     right = max(1.25 * max([*speeds, float(run.suite["primary_speed_up"])]), 2.0)
     drawing, axes = plt.subplots(figsize=(paper.width, 0.9 + 0.33 * paper.width))
@@ -165,7 +173,7 @@ def draw_bounds(axes: Axes, run: FinishedRun, cache: CacheMetadata, protocol: st
 
 def bound_curve(run: FinishedRun, cache: CacheMetadata, protocol: str, bound: str, right: float) -> pd.DataFrame:
     """The curve of a bound up to a speed-up, from slow to fast."""
-    curves = of_place(run.curves, cache.name, protocol)
+    curves = of_protocol(run.frame_of("curves", cache), protocol)
     shown = (curves["signal"] == bound) & (curves["kind"] == "point") & (curves["speed_up"] <= right)
     return curves[shown].sort_values("speed_up")
 

@@ -113,9 +113,8 @@ def per_layer_changes(
 ) -> Iterator[tuple[str, ScoreChange]]:
     """Thresholds of each layer's own less the shared one, at the primary speed-up, of all signals."""
     primary = at_speed_up(float(run.suite["primary_speed_up"]))
-    for pair in run.pair_rows:
-        asked = (pair["decisions"], pair["protocol"], pair["operating_point"])
-        if asked != (PER_LAYER, protocol, primary) or not pair["cache"] or math.isnan(pair["difference"]):
+    for pair in run.pair_rows.where(decisions=(PER_LAYER,), protocol=(protocol,), operating_point=(primary,)):
+        if not pair["cache"] or math.isnan(pair["difference"]):
             continue
         cache = caches[pair["cache"]]
         if pair["measure"] != cache.measure:

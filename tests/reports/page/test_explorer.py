@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exitbench.reports.page.explorer import explorer_data, steps, thinned
+from exitbench.reports.page.curve_points import steps, thinned
+from exitbench.reports.page.explorer import explorer_data
 from exitbench.reports.page.stored_points import RATES
 from exitbench.reports.run_data.finished_run import FinishedRun
 from tests.support.page_runs import main_run

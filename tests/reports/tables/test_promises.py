@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from exitbench.reports.run_data.finished_run import FinishedRun
+from exitbench.reports.run_data.stored_rows import PlainRows
 from exitbench.reports.tables.all_tables import tables_of
 from exitbench.reports.tables.promises import promise_tables
 from tests.support.table_runs import small_run
@@ -39,5 +40,5 @@ def test_it_says_that_nothing_is_promised_of_f1(run):
 def test_a_run_without_promises_has_no_such_table(run, monkeypatch):
     certified = {key for key, row in run.rows.items() if row.measure == "certified_speed_up"}
     kept = {key: row for key, row in run.rows.items() if key not in certified}
-    monkeypatch.setitem(run.__dict__, "rows", kept)
+    monkeypatch.setitem(run.__dict__, "rows", PlainRows(kept))
     assert not [table for table in tables_of(run) if table.topic == "promises"]
