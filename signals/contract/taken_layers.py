@@ -17,7 +17,7 @@ from exitbench.signals.contract.layer import Layer, LayerSlice
 
 ENTRIES = 1 << 23
 """The most numbers (samples times columns) of one regression, 0.07 GB: of more samples some are taken."""
-TOGETHER = 1 << 21
+TOGETHER = 1 << 20
 """The most logits from which something is derived at once."""
 
 
