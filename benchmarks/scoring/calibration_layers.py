@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import cast, overload
 
 import numpy as np
@@ -40,6 +41,13 @@ class CalibrationLayers(Sequence[Layer]):
         self._asked: set[int] = set()
         self.on_new_layer: Callable[[], None] = lambda: None
         """Called when a layer is asked for that was not asked for before: how far a fit has come."""
+
+    def of_rows(self, rows: Tensor) -> CalibrationLayers:
+        """The layers with the samples at ``rows`` (an index or a mask) of these only; no others are read for them."""
+        some = CalibrationLayers(self.cache, self.rows[rows.numpy()], self.inputs)
+        some._heads, some._asked = self._heads, self._asked
+        some.on_new_layer = self.on_new_layer
+        return some
 
     def written_head(self) -> str:
         """The name of a head's tensor that was written into; empty where none was.
@@ -85,15 +93,20 @@ class CalibrationLayers(Sequence[Layer]):
 
     def _taken(self, read: Callable[[slice], Tensor]) -> Tensor:
         """The chosen samples, in their order, of what ``read`` gives for each block of the cache."""
-        taken: Tensor | None = None
+        first = read(slice(0, 1))
+        taken = first.new_empty((len(self.rows), *first.shape[1:]))
+        order, rising = self._order, self.rows[self._order]
         for block in self.cache.blocks():
-            here = np.flatnonzero((self.rows >= block.start) & (self.rows < block.stop))
-            values = read(block)
-            if taken is None:
-                taken = values.new_empty((len(self.rows), *values.shape[1:]))
-            taken[torch.from_numpy(here)] = values[torch.from_numpy(self.rows[here] - block.start)]
-        assert taken is not None
+            low, high = np.searchsorted(rising, (block.start, block.stop))
+            if low < high:
+                here = slice(int(rising[low]), int(rising[high - 1]) + 1)
+                taken[torch.from_numpy(order[low:high])] = read(here)[torch.from_numpy(rising[low:high] - here.start)]
         return taken
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """The positions of the samples, in the order in which the cache holds them."""
+        return np.argsort(self.rows, kind="stable")
 
 
 class StoredFeatures:
