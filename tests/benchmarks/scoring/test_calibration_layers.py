@@ -48,6 +48,7 @@ def test_samples_of_samples_are_those_of_the_cache_however_deep(chosen: torch.Te
         (first, by_id[chosen.numpy()]),
         (TakenLayers(first, last), by_id[chosen.numpy()][last.numpy()]),
         (TakenLayers(list(layers), chosen), ORDER[chosen.numpy()]),
+        (TakenLayers(TakenLayers(list(layers), chosen), last), ORDER[chosen.numpy()][last.numpy()]),
     ):
         assert len(some) == 3
         for layer in some:
