@@ -96,11 +96,16 @@ class CalibrationLayers(Sequence[Layer]):
         first = read(slice(0, 1))
         taken = first.new_empty((len(self.rows), *first.shape[1:]))
         order, rising = self._order, self.rows[self._order]
+        in_order = bool((order[1:] > order[:-1]).all())
         for block in self.cache.blocks():
             low, high = np.searchsorted(rising, (block.start, block.stop))
             if low < high:
                 here = slice(int(rising[low]), int(rising[high - 1]) + 1)
-                taken[torch.from_numpy(order[low:high])] = read(here)[torch.from_numpy(rising[low:high] - here.start)]
+                values, wanted = read(here), torch.from_numpy(rising[low:high] - here.start)
+                if in_order:  # copied once
+                    torch.index_select(values, 0, wanted, out=taken[low:high])
+                else:
+                    taken[torch.from_numpy(order[low:high])] = values[wanted]
         return taken
 
     @cached_property
