@@ -1,0 +1,198 @@
+"""What a run of each signal takes with 1,000 classes and with 48 layers: time, memory, and one pass over its bytes.
+
+    python -m exitbench.benchmarks.speed.harness.large_runs --folder SCRATCH [--size classes|layers] [SIGNAL ...]
+
+runs each signal in a process of its own as :mod:`run_scale` does, and keeps what was seen in ``large_runs.json``, from
+which the page on performance has its tables. ``--tenth`` runs on a tenth of the rows, which takes minutes where the
+whole would take an hour; ``--fit`` fits a signal once on all rows of the whole size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from exitbench.benchmarks.scoring.calibration_layers import stored_tensor
+from exitbench.benchmarks.speed.harness.fit_memory import FitMemory, fit_memory, gigabytes
+from exitbench.benchmarks.speed.harness.rows import Topic
+from exitbench.benchmarks.speed.harness.run_scale import Size, run_peaks
+from exitbench.cache import Cache
+from exitbench.signals.contract.layer import Input
+from exitbench.signals.registry.discovery import load_registry
+
+STORE = Path(__file__).parents[1] / "large_runs.json"
+WIDTH = 256
+SIZES = {
+    "classes": Size(rows=50_000, layers=12, classes=1000, width=WIDTH, outputs=("lte",)),
+    "layers": Size(rows=100_000, layers=48, classes=2, width=WIDTH, outputs=("lte",)),
+}
+"""The two sizes, by what is large about them."""
+COMPACT = ("cap", "nsp")
+"""What needs more features than classes, and reads none of them: on compact caches of width 2,000 and 16."""
+BUDGET = 2e9
+"""Bytes of the default memory budget, which the whole process should keep to."""
+RESAMPLES = 1000
+PASSES = 3
+"""How often the bytes are read once they are in memory; the fastest counts."""
+
+
+@dataclass(frozen=True)
+class LargeRun:
+    """What one run took: bytes at most, and processor seconds. It had ``rows`` rows.
+
+    ``read`` are the bytes of the cache that the signal reads, which take ``one_pass`` processor seconds to read once.
+    ``fit`` is what one fit on all rows of the whole size takes, where the run had fewer.
+    """
+
+    rows: int
+    resident: int
+    allocated: int
+    seconds: float
+    read: int
+    one_pass: float
+    fit: FitMemory | None = None
+
+
+def cache_of(size: Size, text: str, folder: Path) -> Path:
+    """The cache that a signal is run on."""
+    return (replace(size, width=None, outputs=()) if text in COMPACT else size).cache(folder)
+
+
+def one_pass(path: Path, inputs: Collection[Input]) -> tuple[int, float]:
+    """The bytes of a cache that a signal with these inputs reads, and the processor time of reading them once.
+
+    They are in memory already and mapped: each is added to a sum, which is the least that one can do with it.
+    """
+    cache = Cache(path)
+    names = sorted({"logits", *(name for name in inputs if name not in ("head", "ids"))})
+    stored = [
+        stored_tensor(cache, layer, rows, name).contiguous().numpy().reshape(-1).view(np.uint8)
+        for rows in cache.blocks()
+        for layer in range(1, cache.layers + 1)
+        for name in names
+    ]
+    seconds = []
+    for _ in range(1 + PASSES):
+        start = time.process_time()
+        for part in stored:
+            whole = len(part) // 8 * 8
+            part[:whole].view(np.int64).sum()
+            part[whole:].sum()
+        seconds.append(time.process_time() - start)
+    return sum(len(part) for part in stored), min(seconds[1:])
+
+
+def large_run(size: Size, text: str, folder: Path) -> LargeRun:
+    """What a run of the signal takes on a cache of this size in ``folder``."""
+    cache = cache_of(size, text, folder)
+    peaks = run_peaks(cache, text, folder / "out", ["--resamples", str(RESAMPLES)])
+    read, seconds = one_pass(cache, load_registry().make(text).inputs)
+    return LargeRun(size.rows, peaks.resident, peaks.allocated, peaks.seconds, read, round(seconds, 4))
+
+
+def read_store(path: Path = STORE) -> dict[str, dict[str, LargeRun]]:
+    """What was measured, by what is large and the text of the signal."""
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {
+        name: {text: LargeRun(**{**row, "fit": row["fit"] and FitMemory(**row["fit"])}) for text, row in rows.items()}
+        for name, rows in stored.items()
+    }
+
+
+def write_store(measured: Mapping[str, Mapping[str, LargeRun]], path: Path = STORE) -> None:
+    """Write what was measured, in the order of the texts."""
+    rows = {
+        name: {text: asdict(by_text[text]) for text in sorted(by_text)} for name, by_text in sorted(measured.items())
+    }
+    path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def markdown_table(measured: Mapping[str, LargeRun], size: Size) -> str:
+    """What was measured at one size, a line for each signal; where fewer rows were run, it says how many."""
+    lines = [
+        "| signal | rows | processor time | one pass | times | allocated | resident | one fit on all rows |",
+        f"|---|{'--:|' * 7}",
+    ]
+    for text in sorted(measured):
+        run = measured[text]
+        rows = f"{run.rows:,}" if run.rows == size.rows else f"**{run.rows:,}**"
+        times = f"{run.seconds / run.one_pass:,.0f}" if run.one_pass else ""
+        fit = "" if run.fit is None else f"{run.fit.seconds:.0f} s, {gigabytes(run.fit.allocated, BUDGET)}"
+        cells = [rows, f"{run.seconds:.1f} s", f"{run.one_pass:.3f} s", times]
+        cells += [gigabytes(run.allocated, BUDGET), gigabytes(run.resident, BUDGET), fit]
+        lines.append(f"| `{text}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def tables(measured: Mapping[str, Mapping[str, LargeRun]]) -> str:
+    """Both tables, each with what its caches have in common."""
+    parts = []
+    for name, size in SIZES.items():
+        title = f"{size.rows:,} rows, {size.layers} layers, {size.classes:,} classes:"
+        parts.append(f"{title}\n\n{markdown_table(measured.get(name, {}), size)}")
+    return "\n".join(parts)
+
+
+def keep(run: LargeRun, name: str, text: str, path: Path = STORE) -> None:
+    """Put what was measured into the store, and print it."""
+    measured = read_store(path)
+    measured.setdefault(name, {})[text] = run
+    write_store(measured, path)
+    print(  # noqa: T201
+        f"{name:<8} {run.rows:>7} rows  {text:<24} {run.seconds:8.1f} s  one pass {run.one_pass:.3f} s  "
+        f"allocated {run.allocated / 1e9:.2f} GB  resident {run.resident / 1e9:.2f} GB",
+        flush=True,
+    )
+
+
+TOPIC = Topic(
+    "Many classes, many layers",
+    f"""
+What one run of each signal takes, with its default parameters, {RESAMPLES:,} resamples, in-sample and cross-fit, one
+process, the default budget of 2 GB and an empty fit cache
+(`python -m exitbench.benchmarks.speed.harness.large_runs --folder SCRATCH`). *Allocated* and *resident* are as above;
+bold is above the budget. *One pass* is the processor time of adding up, once, all bytes of the cache that the signal
+reads, mapped and in memory already; *times* is how many such passes the run could have made. Features are float16 and
+{WIDTH} wide: what a fit holds of them grows with the width or its square, and this is as wide as leaves the fits of
+a thousand classes to end. `nsp` and `cap`, which read no feature but need more of them than classes, ran on heads of
+width 2,000 and 16.
+
+**Rows in bold are a tenth of the rows.** A signal that learns is fitted 21 times in a run and scores the rows some six
+times over (each fold and each pair of folds left out, and the halves of a guarantee), so that minutes of one fit are
+an hour of a run. Of these signals the last column has one fit on all rows of the whole size, its processor time and
+what it allocated.
+""",
+    (),
+    table=tables(read_store()),
+)
+
+
+def main() -> None:
+    """Measure what is named, or every signal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="where the caches are made, or are already")
+    parser.add_argument("--size", choices=list(SIZES), action="append")
+    parser.add_argument("--tenth", action="store_true", help="run on a tenth of the rows")
+    parser.add_argument("--fit", action="store_true", help="no run, but one fit on all rows")
+    parser.add_argument("signals", nargs="*")
+    asked = parser.parse_args()
+    registry = load_registry()
+    for name in asked.size or SIZES:
+        size = SIZES[name]
+        part = replace(size, rows=size.rows // 10) if asked.tenth else size
+        for text in asked.signals or sorted(registry.signals):
+            if asked.fit:
+                kept = read_store().get(name, {})[text]
+                keep(replace(kept, fit=fit_memory(text, cache_of(size, text, asked.folder))), name, text)
+            else:
+                keep(large_run(part, text, asked.folder), name, text)
+
+
+if __name__ == "__main__":
+    main()
