@@ -47,7 +47,6 @@ class LargeRun:
     """What one run took: bytes at most, and processor seconds. It had ``rows`` rows.
 
     ``read`` are the bytes of the cache that the signal reads, which take ``one_pass`` processor seconds to read once.
-    ``fit`` is what one fit on all rows of the whole size takes, where the run had fewer.
     """
 
     rows: int
@@ -56,7 +55,18 @@ class LargeRun:
     seconds: float
     read: int
     one_pass: float
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of a signal at one size: a run, on all rows or some, and one fit on all rows; ``None``: not yet."""
+
+    run: LargeRun | None = None
     fit: FitMemory | None = None
+
+
+Measured = Mapping[str, Mapping[str, Seen]]
+"""What was seen, by what is large and the text of the signal."""
 
 
 def cache_of(size: Size, text: str, folder: Path) -> Path:
@@ -96,16 +106,19 @@ def large_run(size: Size, text: str, folder: Path) -> LargeRun:
     return LargeRun(size.rows, peaks.resident, peaks.allocated, peaks.seconds, read, round(seconds, 4))
 
 
-def read_store(path: Path = STORE) -> dict[str, dict[str, LargeRun]]:
-    """What was measured, by what is large and the text of the signal."""
+def read_store(path: Path = STORE) -> dict[str, dict[str, Seen]]:
+    """What was measured."""
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {
-        name: {text: LargeRun(**{**row, "fit": row["fit"] and FitMemory(**row["fit"])}) for text, row in rows.items()}
+        name: {
+            text: Seen(row["run"] and LargeRun(**row["run"]), row["fit"] and FitMemory(**row["fit"]))
+            for text, row in rows.items()
+        }
         for name, rows in stored.items()
     }
 
 
-def write_store(measured: Mapping[str, Mapping[str, LargeRun]], path: Path = STORE) -> None:
+def write_store(measured: Measured, path: Path = STORE) -> None:
     """Write what was measured, in the order of the texts."""
     rows = {
         name: {text: asdict(by_text[text]) for text in sorted(by_text)} for name, by_text in sorted(measured.items())
@@ -113,24 +126,30 @@ def write_store(measured: Mapping[str, Mapping[str, LargeRun]], path: Path = STO
     path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
-def markdown_table(measured: Mapping[str, LargeRun], size: Size) -> str:
-    """What was measured at one size, a line for each signal; where fewer rows were run, it says how many."""
+def markdown_table(measured: Mapping[str, Seen], size: Size) -> str:
+    """What was measured at one size, a line for each signal; a number of rows that is not all of them is bold."""
     lines = [
         "| signal | rows | processor time | one pass | times | allocated | resident | one fit on all rows |",
         f"|---|{'--:|' * 7}",
     ]
     for text in sorted(measured):
-        run = measured[text]
-        rows = f"{run.rows:,}" if run.rows == size.rows else f"**{run.rows:,}**"
-        times = f"{run.seconds / run.one_pass:,.0f}" if run.one_pass else ""
-        fit = "" if run.fit is None else f"{run.fit.seconds:.0f} s, {gigabytes(run.fit.allocated, BUDGET)}"
-        cells = [rows, f"{run.seconds:.1f} s", f"{run.one_pass:.3f} s", times]
-        cells += [gigabytes(run.allocated, BUDGET), gigabytes(run.resident, BUDGET), fit]
-        lines.append(f"| `{text}` | {' | '.join(cells)} |")
+        fit = measured[text].fit
+        last = "" if fit is None else f"{fit.seconds:.0f} s, {gigabytes(fit.allocated, BUDGET)}"
+        lines.append(f"| `{text}` | {' | '.join([*run_cells(measured[text].run, size), last])} |")
     return "\n".join(lines) + "\n"
 
 
-def tables(measured: Mapping[str, Mapping[str, LargeRun]]) -> str:
+def run_cells(run: LargeRun | None, size: Size) -> list[str]:
+    """What stands in a table of one run."""
+    if run is None:
+        return ["**not run**", *[""] * 5]
+    rows = f"{run.rows:,}" if run.rows == size.rows else f"**{run.rows:,}**"
+    times = f"{run.seconds / run.one_pass:,.0f}" if run.one_pass else ""
+    memory = [gigabytes(run.allocated, BUDGET), gigabytes(run.resident, BUDGET)]
+    return [rows, f"{run.seconds:.1f} s", f"{run.one_pass:.3f} s", times, *memory]
+
+
+def tables(measured: Measured) -> str:
     """Both tables, each with what its caches have in common."""
     parts = []
     for name, size in SIZES.items():
@@ -139,14 +158,17 @@ def tables(measured: Mapping[str, Mapping[str, LargeRun]]) -> str:
     return "\n".join(parts)
 
 
-def keep(run: LargeRun, name: str, text: str, path: Path = STORE) -> None:
-    """Put what was measured into the store, and print it."""
-    measured = read_store(path)
-    measured.setdefault(name, {})[text] = run
-    write_store(measured, path)
+def keep(name: str, text: str, *, run: LargeRun | None = None, fit: FitMemory | None = None) -> None:
+    """Put what was measured into the store beside what is there of the signal, and print it."""
+    measured = read_store()
+    before = measured.setdefault(name, {}).get(text, Seen())
+    measured[name][text] = Seen(run or before.run, fit or before.fit)
+    write_store(measured)
+    peaks = run or fit
+    assert peaks is not None
     print(  # noqa: T201
-        f"{name:<8} {run.rows:>7} rows  {text:<24} {run.seconds:8.1f} s  one pass {run.one_pass:.3f} s  "
-        f"allocated {run.allocated / 1e9:.2f} GB  resident {run.resident / 1e9:.2f} GB",
+        f"{name:<8} {text:<24} {'run' if run else 'fit'} {peaks.seconds:8.1f} s  "
+        f"allocated {peaks.allocated / 1e9:.2f} GB  resident {peaks.resident / 1e9:.2f} GB",
         flush=True,
     )
 
@@ -188,10 +210,9 @@ def main() -> None:
         part = replace(size, rows=size.rows // 10) if asked.tenth else size
         for text in asked.signals or sorted(registry.signals):
             if asked.fit:
-                kept = read_store().get(name, {})[text]
-                keep(replace(kept, fit=fit_memory(text, cache_of(size, text, asked.folder))), name, text)
+                keep(name, text, fit=fit_memory(text, cache_of(size, text, asked.folder)))
             else:
-                keep(large_run(part, text, asked.folder), name, text)
+                keep(name, text, run=large_run(part, text, asked.folder))
 
 
 if __name__ == "__main__":

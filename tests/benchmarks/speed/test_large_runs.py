@@ -11,6 +11,7 @@ from exitbench.benchmarks.speed.harness.fit_memory import FitMemory
 from exitbench.benchmarks.speed.harness.large_runs import (
     SIZES,
     LargeRun,
+    Seen,
     large_run,
     markdown_table,
     one_pass,
@@ -22,21 +23,23 @@ from exitbench.signals import load_registry
 
 SMALL = Size(rows=300, layers=4, classes=5, width=16, outputs=("lte",))
 WHOLE = LargeRun(100_000, resident=2_100_000_000, allocated=1_990_000_000, seconds=14.9, read=10**8, one_pass=0.02)
-TENTH = replace(WHOLE, rows=10_000, fit=FitMemory(900_000_000, 800_000_000, 31.4, 7))
+TENTH = replace(WHOLE, rows=10_000)
+FIT = FitMemory(900_000_000, 800_000_000, 31.4, 7)
+MEASURED = {"b": Seen(WHOLE), "a": Seen(TENTH, FIT), "c": Seen(fit=FIT)}
 
 
 def test_what_was_measured_comes_back(tmp_path: Path) -> None:
-    measured = {"layers": {"b": WHOLE, "a": TENTH}}
-    write_store(measured, tmp_path / "kept.json")
-    assert read_store(tmp_path / "kept.json") == measured
+    write_store({"layers": MEASURED}, tmp_path / "kept.json")
+    assert read_store(tmp_path / "kept.json") == {"layers": MEASURED}
     assert read_store(tmp_path / "none.json") == {}
 
 
-def test_a_tenth_of_the_rows_and_what_is_above_the_budget_are_bold() -> None:
-    lines = markdown_table({"b": WHOLE, "a": TENTH}, SIZES["layers"]).splitlines()
+def test_a_tenth_of_the_rows_what_was_not_run_and_what_is_above_the_budget_are_bold() -> None:
+    lines = markdown_table(MEASURED, SIZES["layers"]).splitlines()
     assert lines[2:] == [
         "| `a` | **10,000** | 14.9 s | 0.020 s | 745 | 1.99 GB | **2.10 GB** | 31 s, 0.80 GB |",
         "| `b` | 100,000 | 14.9 s | 0.020 s | 745 | 1.99 GB | **2.10 GB** |  |",
+        "| `c` | **not run** |  |  |  |  |  | 31 s, 0.80 GB |",
     ]
     assert {line.count("|") for line in lines} == {9}
 
@@ -62,7 +65,9 @@ def test_every_signal_is_in_both_tables() -> None:
     names = set(load_registry().signals)
     assert {name: set(rows) for name, rows in read_store().items()} == dict.fromkeys(SIZES, names)
     for name, rows in read_store().items():
-        assert {run.rows for run in rows.values()} <= {SIZES[name].rows, SIZES[name].rows // 10}
+        whole = SIZES[name].rows
+        assert all(seen.run is not None or seen.fit is not None for seen in rows.values())
+        assert {seen.run.rows for seen in rows.values() if seen.run is not None} <= {whole, whole // 10}
 
 
 @pytest.mark.long
