@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast, overload
 
@@ -73,27 +73,24 @@ class CalibrationLayers(Sequence[Layer]):
         if index not in self._asked:
             self._asked.add(index)
             self.on_new_layer()
-        plain = declared_layer(
-            self.inputs - {"features"},
+        layer = LayerOfCache(
             index=index,
             depth=cache.layers,
             classes=cache.classes,
             ids=torch.from_numpy(cache.ids[self.rows]),
-            read=lambda name: self._taken(lambda rows: stored_tensor(cache, index, rows, name)),
-            head=lambda: cache.head(index),
-        )
-        layer = (
-            LayerOfStoredFeatures.of(plain, StoredFeatures(cache, index, self.rows))
-            if "features" in self.inputs
-            else plain
+            logits=cast(Tensor, Unread(lambda: self._stored(index, "logits"))),
+            features=cast(Tensor, StoredFeatures(cache, index, self.rows)) if "features" in self.inputs else None,
+            offset_norm=self._stored(index, "offset_norm") if "offset_norm" in self.inputs else None,
+            head=cache.head(index) if "head" in self.inputs else None,
+            outputs={name: self._stored(index, OUTPUT + name) for name in output_names(self.inputs)},
         )
         if layer.head is not None and index not in self._heads:
             self._heads[index] = TensorCopies(head_tensors(layer.head))
         return layer
 
-    def _taken(self, read: Callable[[slice], Tensor]) -> Tensor:
-        """The chosen samples, in their order, of what ``read`` gives for each block of the cache."""
-        first = read(slice(0, 1))
+    def _stored(self, index: int, name: Input) -> Tensor:
+        """What the cache holds of an input at one layer, for the chosen samples, in their order."""
+        first = stored_tensor(self.cache, index, slice(0, 1), name)
         taken = first.new_empty((len(self.rows), *first.shape[1:]))
         order, rising = self._order, self.rows[self._order]
         in_order = bool((order[1:] > order[:-1]).all())
@@ -101,7 +98,8 @@ class CalibrationLayers(Sequence[Layer]):
             low, high = np.searchsorted(rising, (block.start, block.stop))
             if low < high:
                 here = slice(int(rising[low]), int(rising[high - 1]) + 1)
-                values, wanted = read(here), torch.from_numpy(rising[low:high] - here.start)
+                values = stored_tensor(self.cache, index, here, name)
+                wanted = torch.from_numpy(rising[low:high] - here.start).to(values.device)
                 if in_order:  # copied once
                     torch.index_select(values, 0, wanted, out=taken[low:high])
                 else:
@@ -149,14 +147,31 @@ class StoredFeatures:
         return values
 
 
-class LayerOfStoredFeatures(Layer):
-    """A layer whose features stay in the cache until they are asked for."""
+@dataclass(frozen=True)
+class Unread:
+    """What a cache holds, still unread."""
 
-    @classmethod
-    def of(cls, layer: Layer, features: StoredFeatures) -> LayerOfStoredFeatures:
-        """A layer with the features of its samples."""
-        kept = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer) if field.init}
-        return cls(**{**kept, "features": features})
+    read: Callable[[], Tensor]
+
+
+class LayerOfCache(Layer):
+    """A layer whose logits and features stay in the cache until they are asked for; logits are then read once."""
+
+    @property
+    def samples(self) -> int:
+        return len(self.ids)
+
+    @property
+    def logits(self) -> Tensor:
+        """The logits, [samples, classes]."""
+        stored = self.__dict__["logits"]
+        if isinstance(stored, Unread):
+            self.__dict__["logits"] = stored = stored.read()
+        return cast(Tensor, stored)
+
+    @logits.setter
+    def logits(self, stored: Tensor) -> None:
+        self.__dict__["logits"] = stored
 
     @property
     def features(self) -> Tensor | None:

@@ -10,6 +10,7 @@ from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.signals import Layer
 from exitbench.signals.contract.taken_layers import ById, TakenLayers
+from exitbench.signals.edr import EDR
 
 INPUTS = frozenset({"logits", "features", "offset_norm", "head"})
 ORDER = np.random.default_rng(0).permutation(90)[:60]
@@ -84,3 +85,24 @@ def test_a_head_written_into_through_some_samples_is_noticed(tmp_path: Path) -> 
     assert head is not None and layers.written_head() == ""
     head.weight[0, 0] += 1.0
     assert "weight" in layers.written_head()
+
+
+def test_logits_that_nobody_asks_for_are_not_read_and_others_once(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    real = Cache.logits
+
+    def watched(self: Cache, layer: int, rows: slice) -> torch.Tensor:
+        asked.append(layer)
+        return real(self, layer, rows)
+
+    monkeypatch.setattr(Cache, "logits", watched)
+    layer = CalibrationLayers(cache, ORDER, INPUTS)[1]
+    assert (layer.samples, layer.classes, len(layer.ids), layer.offset_norm is None) == (60, 3, 60, False)
+    assert layer.features is not None and asked == []
+    first = layer.logits
+    count = len(asked)
+    assert layer.logits is first and layer.prediction.shape == (60,) and len(asked) == count
+    EDR().fit(CalibrationLayers(cache, np.arange(90), EDR.inputs), torch.from_numpy(cache.labels))
+    assert set(asked[count:]) == {1}, "it learns from features and labels; the first layer says where labels belong"
