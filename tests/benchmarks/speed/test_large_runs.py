@@ -37,8 +37,8 @@ def test_what_was_measured_comes_back(tmp_path: Path) -> None:
 def test_a_tenth_of_the_rows_what_was_not_run_and_what_is_above_the_budget_are_bold() -> None:
     lines = markdown_table(MEASURED, SIZES["layers"]).splitlines()
     assert lines[2:] == [
-        "| `a` | **10,000** | 14.9 s | 0.020 s | 745 | 1.99 GB | **2.10 GB** | 31 s, 0.80 GB |",
-        "| `b` | 100,000 | 14.9 s | 0.020 s | 745 | 1.99 GB | **2.10 GB** |  |",
+        "| `a` | **10,000** | 14.9 s | 20 ms | 745 | 1.99 GB | **2.10 GB** | 31 s, 0.80 GB |",
+        "| `b` | 100,000 | 14.9 s | 20 ms | 745 | 1.99 GB | **2.10 GB** |  |",
         "| `c` | **not run** |  |  |  |  |  | 31 s, 0.80 GB |",
     ]
     assert {line.count("|") for line in lines} == {9}
