@@ -185,8 +185,8 @@ reads, mapped and in memory already; *times* is how many such passes the run cou
 
 **Rows in bold are a tenth of the rows**, and *not run* says that there was no time for even that. A signal that learns
 is fitted 21 times in a run and scores the rows some six times over (each fold and each pair of folds left out, and the
-halves of a guarantee), so that a minute of one fit is half an hour of a run. The last column has, where it was tried, one fit on all rows of
-the whole size: its processor time and what the fit alone allocated.
+halves of a guarantee), so that a minute of one fit is half an hour of a run. The last column has, where it was tried,
+one fit on all rows of the whole size: its processor time and what the fit alone allocated.
 
 Measured in one evening beside other work, where processor time is up to twice that of a quiet machine. The eight
 published signals were measured before, on compact caches (for `nsp` and `cap` with heads of width 2,000 and 16, which
