@@ -31,6 +31,7 @@ from exitbench.signals.contract.feature_statistics import (
     Array,
     Packed,
     blocks,
+    members,
     pack,
     require_features,
     require_rows,
@@ -140,8 +141,9 @@ class Moments:
             {number: np.zeros(shape) for number in numbers} for shape in (width, (width, width), width)
         )
         for rows, values in blocks(features):
-            for number in numbers:
-                chosen = answers[rows] == number
+            for number, chosen in members(answers[rows]):
+                if number not in numbers:
+                    continue
                 inside = values[chosen]
                 first[number] += inside.sum(axis=0)
                 second[number] += inside.T @ inside

@@ -103,7 +103,8 @@ def shape_of(layer: Layer) -> Tensor:
     """The gate's four inputs, [samples, 4]: largest probability, entropy, margin, and entropy when sharpened."""
     logs = layer.log_probabilities
     largest = logs.amax(dim=1).exp()
-    sharpened = 2.0 * logs - torch.logsumexp(2.0 * logs, dim=1, keepdim=True)
+    doubled = 2.0 * logs
+    sharpened = doubled - torch.logsumexp(doubled, dim=1, keepdim=True)
     sharper = -(sharpened.exp() * sharpened).sum(dim=1)
     margin = -torch.expm1(-logit_margin(layer)) * largest
     return torch.stack([largest, layer.entropy, margin, sharper], dim=1)

@@ -84,7 +84,7 @@ class KNNAgreement(LearnedSignal):
         bank = self.tensors[layer.index - 1].to(values.device)
         # Rounded, so that the order of a sum, which depends on the batch, does not decide between equals: of these the
         # smaller id comes first, by a part of its own of numbers that are whole up to 2^53.
-        near = (values @ bank.T).mul(1e9).round().mul(len(bank)) - torch.arange(len(bank), device=values.device)
+        near = (values @ bank.T).mul_(1e9).round_().mul_(len(bank)).sub_(torch.arange(len(bank), device=values.device))
         nearest = near.topk(min(self.neighbours, len(bank)), dim=1, sorted=False).indices
         agrees = torch.tensor(self.labels, device=values.device)[nearest] == layer.prediction[:, None]
         return agrees.double().mean(dim=1)

@@ -144,7 +144,7 @@ def calibration_columns(calibration: Sequence[Layer]) -> Iterator[tuple[Layer, T
     for number, layer in enumerate(internal):
         of_answers, margins = [], []
         for block, given in with_labels(layer, answers[:, number:]):
-            of_answers.append(block.log_probabilities.clamp(min=LEAST_LOG).gather(1, given))
+            of_answers.append(block.log_probabilities_of(given).clamp(min=LEAST_LOG))
             margins.append(logit_margin(block))
         for later, column in enumerate(torch.cat(of_answers).unbind(dim=1), start=number):
             said[later].append(column.clone())  # not a part of a tensor that would stay whole

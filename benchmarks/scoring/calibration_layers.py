@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import cast, overload
 
 import numpy as np
@@ -41,6 +42,13 @@ class CalibrationLayers(Sequence[Layer]):
         self.on_new_layer: Callable[[], None] = lambda: None
         """Called when a layer is asked for that was not asked for before: how far a fit has come."""
 
+    def of_rows(self, rows: Tensor) -> CalibrationLayers:
+        """The layers with the samples at ``rows`` (an index or a mask) of these only; no others are read for them."""
+        some = CalibrationLayers(self.cache, self.rows[rows.numpy()], self.inputs)
+        some._heads, some._asked = self._heads, self._asked
+        some.on_new_layer = self.on_new_layer
+        return some
+
     def written_head(self) -> str:
         """The name of a head's tensor that was written into; empty where none was.
 
@@ -65,35 +73,43 @@ class CalibrationLayers(Sequence[Layer]):
         if index not in self._asked:
             self._asked.add(index)
             self.on_new_layer()
-        plain = declared_layer(
-            self.inputs - {"features"},
+        layer = LayerOfCache(
             index=index,
             depth=cache.layers,
             classes=cache.classes,
             ids=torch.from_numpy(cache.ids[self.rows]),
-            read=lambda name: self._taken(lambda rows: stored_tensor(cache, index, rows, name)),
-            head=lambda: cache.head(index),
-        )
-        layer = (
-            LayerOfStoredFeatures.of(plain, StoredFeatures(cache, index, self.rows))
-            if "features" in self.inputs
-            else plain
+            logits=cast(Tensor, Unread(lambda: self._stored(index, "logits"))),
+            features=cast(Tensor, StoredFeatures(cache, index, self.rows)) if "features" in self.inputs else None,
+            offset_norm=self._stored(index, "offset_norm") if "offset_norm" in self.inputs else None,
+            head=cache.head(index) if "head" in self.inputs else None,
+            outputs={name: self._stored(index, OUTPUT + name) for name in output_names(self.inputs)},
         )
         if layer.head is not None and index not in self._heads:
             self._heads[index] = TensorCopies(head_tensors(layer.head))
         return layer
 
-    def _taken(self, read: Callable[[slice], Tensor]) -> Tensor:
-        """The chosen samples, in their order, of what ``read`` gives for each block of the cache."""
-        taken: Tensor | None = None
+    def _stored(self, index: int, name: Input) -> Tensor:
+        """What the cache holds of an input at one layer, for the chosen samples, in their order."""
+        first = stored_tensor(self.cache, index, slice(0, 1), name)
+        taken = first.new_empty((len(self.rows), *first.shape[1:]))
+        order, rising = self._order, self.rows[self._order]
+        in_order = bool((order[1:] > order[:-1]).all())
         for block in self.cache.blocks():
-            here = np.flatnonzero((self.rows >= block.start) & (self.rows < block.stop))
-            values = read(block)
-            if taken is None:
-                taken = values.new_empty((len(self.rows), *values.shape[1:]))
-            taken[torch.from_numpy(here)] = values[torch.from_numpy(self.rows[here] - block.start)]
-        assert taken is not None
+            low, high = np.searchsorted(rising, (block.start, block.stop))
+            if low < high:
+                here = slice(int(rising[low]), int(rising[high - 1]) + 1)
+                values = stored_tensor(self.cache, index, here, name)
+                wanted = torch.from_numpy(rising[low:high] - here.start).to(values.device)
+                if in_order:  # copied once
+                    torch.index_select(values, 0, wanted, out=taken[low:high])
+                else:
+                    taken[torch.from_numpy(order[low:high])] = values[wanted]
         return taken
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """The positions of the samples, in the order in which the cache holds them."""
+        return np.argsort(self.rows, kind="stable")
 
 
 class StoredFeatures:
@@ -131,14 +147,31 @@ class StoredFeatures:
         return values
 
 
-class LayerOfStoredFeatures(Layer):
-    """A layer whose features stay in the cache until they are asked for."""
+@dataclass(frozen=True)
+class Unread:
+    """What a cache holds, still unread."""
 
-    @classmethod
-    def of(cls, layer: Layer, features: StoredFeatures) -> LayerOfStoredFeatures:
-        """A layer with the features of its samples."""
-        kept = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer) if field.init}
-        return cls(**{**kept, "features": features})
+    read: Callable[[], Tensor]
+
+
+class LayerOfCache(Layer):
+    """A layer whose logits and features stay in the cache until they are asked for; logits are then read once."""
+
+    @property
+    def samples(self) -> int:
+        return len(self.ids)
+
+    @property
+    def logits(self) -> Tensor:
+        """The logits, [samples, classes]."""
+        stored = self.__dict__["logits"]
+        if isinstance(stored, Unread):
+            self.__dict__["logits"] = stored = stored.read()
+        return cast(Tensor, stored)
+
+    @logits.setter
+    def logits(self, stored: Tensor) -> None:
+        self.__dict__["logits"] = stored
 
     @property
     def features(self) -> Tensor | None:

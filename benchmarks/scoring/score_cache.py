@@ -31,6 +31,10 @@ from exitbench.signals.registry.discovery import load_registry
 
 Scores = NDArray[np.float64]
 
+BLOCK_ROWS, BLOCK_LOGITS = 8192, 1 << 20
+"""The most samples that go through the layers together, and the most logits of theirs at a layer: what is derived from
+a thousand classes then takes 8 MB at a time, which the allocator uses again. Larger blocks took twice as long."""
+
 
 def score(
     cache: Cache | str | Path,
@@ -134,7 +138,7 @@ def score_blocks(
     """Fill the scores of the chosen samples in ``outcomes`` block by block, or put a signal's error in their place."""
     shared = SharedInputs()
     with memory_watched(shared.copy_new):
-        for rows in cache.blocks():
+        for rows in cache.blocks(max(min(BLOCK_ROWS, BLOCK_LOGITS // cache.classes), 1)):
             numbers = (rows.start + np.flatnonzero(chosen[rows])).tolist()
             if not numbers:
                 continue

@@ -49,6 +49,45 @@ class Seen:
     maps_count: int
 
 
+@dataclass(frozen=True, eq=False)
+class SortedLayer:
+    """What is seen of one layer, by map, so that an evaluation copies no rows: a thousand maps have few rows each.
+
+    ``order`` [samples] are the samples, those of a map together; ``members`` the map and the range of each map that has
+    any; ``columns`` [samples, all k] come in that order.
+    """
+
+    order: NDArray[np.intp]
+    members: tuple[tuple[int, slice], ...]
+    columns: Array
+
+    @classmethod
+    def of(cls, layer: Seen) -> SortedLayer:
+        order = np.argsort(layer.classes, kind="stable")
+        counts = np.bincount(layer.classes, minlength=layer.maps_count)
+        ends = np.cumsum(counts)
+        members = tuple((int(c), slice(int(ends[c] - counts[c]), int(ends[c]))) for c in np.flatnonzero(counts))
+        return cls(order, members, layer.columns[order])
+
+    def log_odds(self, weight: Array) -> Array:
+        """The log-odds of every sample by its own map, [samples]; ``weight`` [maps, columns + 1]."""
+        by_map = np.empty(len(self.order))
+        for c, rows in self.members:
+            by_map[rows] = self.columns[rows] @ weight[c, :-1] + weight[c, -1]
+        log_odds = np.empty(len(self.order))
+        log_odds[self.order] = by_map
+        return log_odds
+
+    def gradient(self, by_log_odds: Array, maps_count: int) -> Array:
+        """The gradient by the weights, [maps, columns + 1], from that by the log-odds [samples]; 0 without samples."""
+        by_map = by_log_odds[self.order]
+        gradient = np.zeros((maps_count, self.columns.shape[1] + 1))
+        for c, rows in self.members:
+            gradient[c, :-1] = by_map[rows] @ self.columns[rows]
+            gradient[c, -1] = by_map[rows].sum()
+        return gradient
+
+
 def chosen_rows(calibration: Sequence[Layer], directions: int) -> Tensor:
     """The samples that a fit takes, by position: all, unless their columns would be more than :data:`ENTRIES`."""
     columns = 2 * directions * (len(calibration) - 1)
@@ -98,7 +137,7 @@ def hazard_maps(
     open_layers = [number for number in range(len(seen)) if number + 1 not in closed]
     shapes = [(seen[number].maps_count, seen[number].columns.shape[1] + 1) for number in open_layers]
     ends = np.cumsum([rows * columns for rows, columns in shapes])
-    groups = [[np.flatnonzero(layer.classes == c) for c in range(layer.maps_count)] for layer in seen]
+    sorted_layers = [SortedLayer.of(layer) for layer in seen]
     samples = len(seen[0].classes)
 
     def parts(flat: Array) -> list[Array]:
@@ -109,15 +148,11 @@ def hazard_maps(
         log_odds = np.full((len(seen), samples), -np.inf)
         weights = parts(flat)
         for number, weight in zip(open_layers, weights, strict=True):
-            for rows, vector in zip(groups[number], weight, strict=True):
-                log_odds[number, rows] = seen[number].columns[rows] @ vector[:-1] + vector[-1]
+            log_odds[number] = sorted_layers[number].log_odds(weight)
         value, by_log_odds = objective(log_odds)
         gradients = []
         for number, weight in zip(open_layers, weights, strict=True):
-            gradient = np.empty_like(weight)
-            for c, rows in enumerate(groups[number]):
-                gradient[c, :-1] = by_log_odds[number, rows] @ seen[number].columns[rows]
-                gradient[c, -1] = by_log_odds[number, rows].sum()
+            gradient = sorted_layers[number].gradient(by_log_odds[number], weight.shape[0])
             ridge = np.append(np.full(weight.shape[1] - 1, penalty), intercept_penalty)
             value += float((ridge * weight**2).sum()) / 2
             gradients.append((gradient + ridge * weight).ravel())

@@ -109,7 +109,7 @@ def cross_entropies(calibration: Sequence[Layer], labels: Tensor) -> NDArray[np.
     """The loss of every layer's answer, ``-ln p(label)``, [layers, samples]."""
     losses = np.empty((len(calibration), len(labels)))
     for row, layer in zip(losses, calibration, strict=True):
-        parts = [-block.log_probabilities.gather(1, own[:, None])[:, 0] for block, own in with_labels(layer, labels)]
+        parts = [-block.log_probabilities_of(own[:, None])[:, 0] for block, own in with_labels(layer, labels)]
         row[:] = torch.cat(parts).cpu().numpy()
     return losses
 

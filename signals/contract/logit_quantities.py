@@ -107,13 +107,17 @@ class LogitQuantities:
         if shifted.shape[1] == 2:
             others = shifted.amin(dim=1, keepdim=True).exp()
         else:
-            others = shifted.exp().scatter(1, self.prediction[:, None], 0.0).sum(dim=1, keepdim=True)
+            others = shifted.exp().scatter_(1, self.prediction[:, None], 0.0).sum(dim=1, keepdim=True)
         return torch.log1p(others)
 
     @property
     def log_probabilities(self) -> Tensor:
         """Log-softmax of the logits in float64, [samples, classes], precise also where a probability is almost 1."""
         return self.once(("logits", "log probabilities"), lambda: self._shifted - self._log_total)
+
+    def log_probabilities_of(self, classes: Tensor) -> Tensor:
+        """The log-probabilities of some classes of each sample, [samples, k] as ``classes``, and of no others."""
+        return self._shifted.gather(1, classes) - self._log_total
 
     @property
     def probabilities(self) -> Tensor:

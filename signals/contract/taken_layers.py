@@ -7,7 +7,7 @@ quantity in float64 that is derived from them (probabilities, a regression's col
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import Protocol, overload, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,15 +17,32 @@ from exitbench.signals.contract.layer import Layer, LayerSlice
 
 ENTRIES = 1 << 23
 """The most numbers (samples times columns) of one regression, 0.07 GB: of more samples some are taken."""
-TOGETHER = 1 << 21
+TOGETHER = 1 << 20
 """The most logits from which something is derived at once."""
 
 
-class TakenLayers(Sequence[Layer]):
-    """The layers with the samples at ``rows`` (an index or a mask) only, each taken when it is asked for."""
+@runtime_checkable
+class ReadLayers(Protocol):
+    """Layers that read the samples that are asked for, and no others: those of a cache, and some of these."""
 
-    def __init__(self, layers: Sequence[Layer], rows: Tensor) -> None:
-        self.layers, self.rows = layers, rows
+    def of_rows(self, rows: Tensor) -> Sequence[Layer]:
+        """The layers with the samples at ``rows`` (an index or a mask) only."""
+
+
+class TakenLayers(Sequence[Layer]):
+    """The layers with the samples at ``rows`` (an index or a mask) only, each taken when it is asked for.
+
+    Without ``rows`` they are all there. Where the layers read what is asked for, no more than these samples is read.
+    """
+
+    def __init__(self, layers: Sequence[Layer], rows: Tensor | None) -> None:
+        if rows is not None and isinstance(layers, ReadLayers):
+            layers, rows = layers.of_rows(rows), None
+        self.layers, self.chosen = layers, rows
+
+    def of_rows(self, rows: Tensor) -> Sequence[Layer]:
+        """The layers with the samples at ``rows`` of these only."""
+        return TakenLayers(self.layers, rows if self.chosen is None else self.chosen[rows])
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -40,7 +57,7 @@ class TakenLayers(Sequence[Layer]):
         return self._taken(self.layers[position])
 
     def _taken(self, layer: Layer) -> Layer:
-        return layer.take(self.rows)
+        return layer if self.chosen is None else layer.take(self.chosen)
 
 
 class ById(TakenLayers):
@@ -48,11 +65,9 @@ class ById(TakenLayers):
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         ids = layers[0].ids
-        super().__init__(layers, torch.argsort(ids, stable=True))
+        self.rows = torch.argsort(ids, stable=True)
         self.sorted = bool(torch.equal(self.rows, torch.arange(len(ids), device=ids.device)))
-
-    def _taken(self, layer: Layer) -> Layer:
-        return layer if self.sorted else super()._taken(layer)
+        super().__init__(layers, None if self.sorted else self.rows)
 
 
 def few_enough(calibration: Sequence[Layer], labels: Tensor, columns: int) -> tuple[Sequence[Layer], Tensor]:

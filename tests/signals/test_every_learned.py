@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from exitbench.benchmarks.scoring import calibration_layers
-from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, LayerOfStoredFeatures, StoredFeatures
+from exitbench.benchmarks.scoring.calibration_layers import CalibrationLayers, LayerOfCache, StoredFeatures
 from exitbench.cache import Cache, synthetic_cache
 from exitbench.head_algebra import head_algebra
 from exitbench.signals import ExitSignal, Layer, calibrated, load_registry, mahalanobis, meta, score_layers
@@ -237,7 +237,7 @@ def with_small_bank(signal: ExitSignal, rows: int) -> ExitSignal:
 
 def test_the_stored_features_of_some_rows_are_those_of_the_cache(cache: Cache) -> None:
     stored = CalibrationLayers(cache, ORDER, frozenset({"features"}))[1]
-    assert isinstance(stored, LayerOfStoredFeatures) and stored.feature_rows is not None
+    assert isinstance(stored, LayerOfCache) and stored.feature_rows is not None
     expected = cache.features(2)[torch.from_numpy(ORDER)]
     assert tuple(stored.feature_rows.shape) == (90, 12) and len(stored.feature_rows) == 90
     assert torch.equal(stored.feature_rows[7:50], expected[7:50])

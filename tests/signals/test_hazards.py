@@ -16,7 +16,7 @@ from exitbench.signals import ExitSignal, Layer, load_registry, score_layers
 from exitbench.signals.conformance.synthetic_layers import synthetic_layers
 from exitbench.signals.consistentee import ConsistentEE, memorised_layers
 from exitbench.signals.contract import hazard
-from exitbench.signals.contract.hazard import expected_cost, prior_divergence
+from exitbench.signals.contract.hazard import Seen, SortedLayer, expected_cost, prior_divergence
 from exitbench.signals.palbert import PALBERT, geometric_prior
 from tests.support.planted_layers import layers_from
 
@@ -164,6 +164,21 @@ def test_gradients_are_those_of_finite_differences(rows: int) -> None:
             draw.normal(size=4 * rows),
         )
         assert error < 1e-6
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_a_hazards_log_odds_and_gradient_are_those_of_its_samples_one_by_one(rows: int) -> None:
+    """Seven maps, of which some have one sample or none."""
+    draw = np.random.default_rng(3)
+    columns, classes, by_log_odds = draw.normal(size=(rows, 3)), draw.integers(0, 5, rows), draw.normal(size=rows)
+    classes[0] = 6  # alone
+    weight = draw.normal(size=(7, 4))
+    by_map = SortedLayer.of(Seen(maps=(), columns=columns, classes=classes, maps_count=7))
+    extended = np.concatenate([columns, np.ones((rows, 1))], axis=1)
+    np.testing.assert_allclose(by_map.log_odds(weight), [x @ weight[c] for x, c in zip(extended, classes, strict=True)])
+    gradient = np.zeros((7, 4))
+    np.add.at(gradient, classes, by_log_odds[:, None] * extended)
+    np.testing.assert_allclose(by_map.gradient(by_log_odds, 7), gradient, atol=1e-14)
 
 
 def test_at_a_closed_layer_nobody_leaves_and_the_prior_goes_on_to_the_next() -> None:

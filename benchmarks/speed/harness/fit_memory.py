@@ -162,10 +162,10 @@ def markdown_table(measured: Mapping[str, Mapping[str, Peaks]], heading: str = "
     return "\n".join(lines) + "\n"
 
 
-def gigabytes(size: int) -> str:
+def gigabytes(size: int, most: float = MOST) -> str:
     """A size with two digits; bold where it is above the limit."""
     text = f"{size / 1e9:.2f} GB"
-    return text if size < MOST else f"**{text}**"
+    return text if size < most else f"**{text}**"
 
 
 def keep(peaks: Peaks, classes: int, text: str, path: Path) -> None:

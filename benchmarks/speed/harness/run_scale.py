@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,23 +20,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from exitbench.benchmarks.scoring.fit_cache import VARIABLE
 from exitbench.benchmarks.speed.harness.fit_memory import PAUSE, Peaks, status_bytes
 from exitbench.cache import synthetic_cache
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """The size of a synthetic cache; without a ``width`` it is compact, with offset norms and no features."""
+    """The size of a synthetic cache; without a ``width`` it is compact, with offset norms and no features.
+
+    ``outputs`` are the names of extra outputs, one number for each row and layer.
+    """
 
     rows: int
     layers: int = 12
     classes: int = 2
     width: int | None = None
+    outputs: tuple[str, ...] = ()
 
     def cache(self, folder: Path, split: str = "dev") -> Path:
         """The cache of this size in ``folder``, made there if it is not yet."""
-        width = "compact" if self.width is None else str(self.width)
-        path = folder / f"rows-{self.rows}-{self.layers}-{self.classes}-{width}-{split}"
+        kept = "-".join(["compact" if self.width is None else str(self.width), *self.outputs])
+        path = folder / f"rows-{self.rows}-{self.layers}-{self.classes}-{kept}-{split}"
         if not (path / "manifest.json").exists():
             shutil.rmtree(path, ignore_errors=True)
             synthetic_cache(
@@ -46,19 +52,26 @@ class Size:
                 width=max(16, 2 * self.classes) if self.width is None else self.width,
                 compact=self.width is None,
                 split=split,
+                outputs=self.outputs,
             )
         return path
 
 
 def run_peaks(cache: Path, signals: str, out: Path, words: Sequence[str] = ()) -> Peaks:
-    """The peaks of one ``exitbench run`` without a page, and its processor time; RuntimeError where it fails."""
+    """The peaks of one ``exitbench run`` without a page, and its processor time; RuntimeError where it fails.
+
+    Nothing was fitted before: its fit cache is empty.
+    """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     seen, log = out / "seen.json", out / "log.txt"
     command = [sys.executable, "-m", "exitbench.benchmarks.speed.harness.watched", str(seen), "run", str(cache)]
     command += ["--signals", signals, "--jobs", "1", "--no-report", "--out", str(out / "run"), *words]
-    allocated = 0
-    with log.open("w") as text, subprocess.Popen(command, stdout=text, stderr=subprocess.STDOUT) as process:
+    allocated, environment = 0, {**os.environ, VARIABLE: str(out / "fits")}
+    with (
+        log.open("w") as text,
+        subprocess.Popen(command, stdout=text, stderr=subprocess.STDOUT, env=environment) as process,
+    ):
         while process.poll() is None:
             allocated = max(allocated, status_bytes(process.pid, "RssAnon"))
             time.sleep(PAUSE)

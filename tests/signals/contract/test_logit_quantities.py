@@ -5,11 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from scipy.special import log_softmax
 
+from exitbench.benchmarks.scoring import score_cache
 from exitbench.benchmarks.scoring.calibration_layers import read_layer
 from exitbench.benchmarks.scoring.score_cache import score, score_all
 from exitbench.cache import Cache, compact, synthetic_cache
 from exitbench.signals import Registry, f_pabee, nsp, score_layers
+from exitbench.signals.contract.layer import Layer
 from exitbench.signals.contract.logit_quantities import LogitQuantities
 
 EIGHT = ("deebert", "right-tool", "pabee", "f-pabee", "pcee", "e-lang", "nsp", "cap")
@@ -91,3 +95,38 @@ def test_what_the_alphas_and_patiences_of_a_grid_share_is_computed_once(
     assert calls == {"outside_share": 5, "divergence": 4}
     for text, scores in zip(texts, together, strict=True):
         np.testing.assert_array_equal(scores, score(cache, text))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 17])
+def test_the_log_probabilities_of_some_classes_are_those_among_all(classes: int) -> None:
+    draw = np.random.default_rng(0)
+    logits, asked = draw.normal(size=(9, classes)) * 5, draw.integers(0, classes, (9, 4))
+    layer = Layer(index=1, depth=2, classes=classes, ids=torch.arange(9), logits=torch.from_numpy(logits).float())
+    some = layer.log_probabilities_of(torch.from_numpy(asked))
+    expected = np.take_along_axis(log_softmax(layer.logits.double().numpy(), axis=1), asked, axis=1)
+    np.testing.assert_allclose(some.numpy(), expected, rtol=1e-9, atol=1e-13)
+    assert torch.equal(some, layer.log_probabilities.gather(1, torch.from_numpy(asked))), "to the last bit"
+
+
+@pytest.mark.parametrize("most", [1, 7, 1 << 20])
+def test_samples_score_the_same_in_blocks_of_any_size(
+    most: int, tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In blocks of one row, of two (seven logits hold two rows of three classes, and the last is alone), and whole."""
+    cache = Cache(synthetic_cache(tmp_path / "cache", rows=15, layers=4, classes=3))
+    signals = [registry.make(name) for name in EIGHT]
+    rows = slice(0, 15)
+    monkeypatch.setattr(score_cache, "BLOCK_LOGITS", most)
+    taken: list[int] = []
+    real = score_cache.read_layer
+
+    def watched(cache: Cache, index: int, rows: slice, inputs: frozenset[str]) -> Layer:
+        taken.append(rows.stop - rows.start)
+        return real(cache, index, rows, inputs)
+
+    monkeypatch.setattr(score_cache, "read_layer", watched)
+    together = score_all(cache, signals)
+    assert max(taken) == {1: 1, 7: 2, 1 << 20: 15}[most]
+    for signal, scores in zip(signals, together, strict=True):
+        layers = [read_layer(cache, m, rows, signal.inputs) for m in range(1, 5)]
+        np.testing.assert_allclose(scores, score_layers(signal, layers).numpy(), rtol=1e-13, atol=1e-15)
