@@ -217,7 +217,7 @@ def test_averages_of_many_groups_are_those_of_each_group_alone() -> None:
 @pytest.mark.slow
 def test_numbers_and_views_take_no_longer_for_a_cache_where_there_are_four_times_as_many(tmp_path: Path) -> None:
     seconds: dict[str, list[float]] = {"numbers": [], "views": []}
-    for models, tasks in ((2, 4), (4, 8)):
+    for models, tasks in ((1, 3), (3, 4)):  # 15 and 60 caches
         start = time.process_time()
         path = run_many(tmp_path / f"{models}-{tasks}", models, tasks, TWENTY)
         middle = time.process_time()
