@@ -1,5 +1,6 @@
 """Paths and certificates on small random scores, against literal exits."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,9 +10,11 @@ from exitbench.benchmarks.guarantees.candidates import (
     Candidate,
     losses_at,
     losses_at_points,
+    nearest,
     per_layer_path,
     shared_path,
     storable,
+    usable_points,
 )
 from exitbench.benchmarks.guarantees.certify import Evidence, Promise, certify, controlled, threshold_above
 from exitbench.benchmarks.guarantees.halves import Half, Halves
@@ -22,6 +25,8 @@ from exitbench.benchmarks.replay.trade_off_curve import trade_off_curve
 from exitbench.benchmarks.scoring.outcomes import Outcomes
 from exitbench.benchmarks.scoring.signal_scores import SignalScores
 from exitbench.errors import InputError
+from tests.support.for_each import for_each
+from tests.support.score_cases import random_case
 
 DEPTH, ROWS = 6, 600
 
@@ -61,6 +66,19 @@ def test_a_shared_path_goes_from_few_exits_to_many_and_sums_its_losses(direction
     some = np.array([0, 1, curve.points // 2, curve.points - 1])
     for point, sum_there in zip(some, losses_at_points(curve, losses, some), strict=True):
         assert sum_there == pytest.approx(losses_at(losses, curve.exit_layers(point)).sum())
+
+
+@for_each(seed=range(60))
+def test_the_point_nearest_to_a_cost_is_the_first_of_those_that_a_look_at_all_finds(seed):
+    """Among points with a finite threshold at which something exits; halfway between two, the safer."""
+    curve = random_case(seed, integers=seed % 3 == 0).curve
+    points = [k for k in range(curve.points) if np.isfinite(curve.thresholds[k]) and curve.relative_cost[k] < 1]
+    assert list(usable_points(curve)) == points
+    every = curve.relative_cost.tolist()
+    halfway = [(first + second) / 2 for first, second in itertools.pairwise(every)]
+    costs = np.array(sorted({1.0, 0.01, *every, *halfway, *np.linspace(0.05, 1, 23).tolist()}, reverse=True))
+    expected = [min(points, key=lambda point: abs(every[point] - cost)) for cost in costs] if points else []
+    assert nearest(curve, usable_points(curve), costs).tolist() == expected
 
 
 def test_a_grid_takes_at_each_cost_the_parameters_that_lose_least():
